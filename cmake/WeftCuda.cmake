@@ -1,0 +1,46 @@
+# Finds the CUDA headers (which the emulator needs too) and, unless sanitizing, nvcc.
+# Order: CUDACXX and CUDA_PATH, nvcc on the PATH, the toolkit that ./weft setup made, the usual folder.
+
+find_program(WEFT_NVCC nvcc
+             HINTS "$ENV{CUDACXX}" ENV CUDA_PATH "${CMAKE_SOURCE_DIR}/.weft/cuda" /usr/local/cuda
+             PATH_SUFFIXES bin)
+if(WEFT_NVCC)
+  # nvcc may be a script that starts the real one: ask it where its toolkit is.
+  execute_process(COMMAND "${WEFT_NVCC}" --dryrun -c weft.cu
+                  OUTPUT_VARIABLE _nvcc_says ERROR_VARIABLE _nvcc_says)
+  if(_nvcc_says MATCHES "TOP=([^\n]+)")
+    get_filename_component(_toolkit "${CMAKE_MATCH_1}" ABSOLUTE)
+  endif()
+endif()
+find_path(WEFT_CUDA_INCLUDE cuda_bf16.h
+          HINTS "${_toolkit}" ENV CUDA_PATH "${CMAKE_SOURCE_DIR}/.weft/cuda" /usr/local/cuda
+          PATH_SUFFIXES include targets/x86_64-linux/include targets/sbsa-linux/include)
+# cuBLASLt is loaded when first used, so only its header is looked for.
+find_path(WEFT_CUBLASLT_INCLUDE cublasLt.h
+          HINTS "${WEFT_CUDA_INCLUDE}" "${CMAKE_SOURCE_DIR}/.weft/cublas/include" PATH_SUFFIXES include)
+
+set(WEFT_HAS_CUDA 0)
+if(WEFT_CUDA STREQUAL "ON" OR (WEFT_CUDA STREQUAL "AUTO" AND WEFT_NVCC AND NOT WEFT_SANITIZE))
+  if(NOT WEFT_NVCC)
+    message(FATAL_ERROR "WEFT_CUDA=ON, but no nvcc was found: put it on the PATH, set CUDACXX, or run ./weft setup")
+  endif()
+  set(CMAKE_CUDA_COMPILER "${WEFT_NVCC}")
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  set(_architectures ${WEFT_CUDA_ARCHITECTURES})
+  if(_architectures STREQUAL "all")
+    set(_architectures 80 86 89 90a 100 120)
+  endif()
+  list(TRANSFORM _architectures APPEND -real)
+  set(CMAKE_CUDA_ARCHITECTURES ${_architectures})
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O2" CACHE STRING "")
+  enable_language(CUDA)
+  # Only now: CMake's own trial programs run before it knows the compiler's C++20 flag.
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(WEFT_HAS_CUDA 1)
+endif()
+
+set(WEFT_HAS_CUBLASLT 0)
+if(WEFT_HAS_CUDA AND WEFT_CUBLASLT_INCLUDE)
+  set(WEFT_HAS_CUBLASLT 1)
+endif()

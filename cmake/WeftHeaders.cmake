@@ -1,0 +1,30 @@
+# The public headers: one umbrella for every op's, and the proof that each compiles alone without CUDA.
+
+file(GLOB WEFT_PUBLIC_HEADERS CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" include/weft/*.h)
+file(GLOB WEFT_OP_FOLDERS CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ops/*)
+set(WEFT_OP_HEADERS "")
+set(_umbrella "// Every op of weft.\n#pragma once\n\n")
+foreach(_folder IN LISTS WEFT_OP_FOLDERS)
+  get_filename_component(_op "${_folder}" NAME)
+  if(EXISTS "${CMAKE_SOURCE_DIR}/${_folder}/${_op}.h")
+    list(APPEND WEFT_OP_HEADERS "${_folder}/${_op}.h")
+    string(APPEND _umbrella "#include \"${_folder}/${_op}.h\"\n")
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/weft/ops.h" CONTENT "${_umbrella}")
+
+set(_alone "")
+foreach(_header IN LISTS WEFT_PUBLIC_HEADERS WEFT_OP_HEADERS)
+  string(REGEX REPLACE "[/.]" "_" _name "${_header}")
+  string(REGEX REPLACE "^include/" "" _include "${_header}")
+  set(_file "${CMAKE_BINARY_DIR}/generated/header_check/${_name}.cpp")
+  # Twice, so that a missing include guard is found as well.
+  file(CONFIGURE OUTPUT "${_file}" CONTENT "#include \"${_include}\"\n#include \"${_include}\"\n")
+  list(APPEND _alone "${_file}")
+endforeach()
+if(_alone)
+  add_library(header_check OBJECT EXCLUDE_FROM_ALL ${_alone})
+  target_compile_options(header_check PRIVATE ${WEFT_WARNINGS} -fsyntax-only)
+  # What an installed copy offers, and nothing else.
+  target_include_directories(header_check PRIVATE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}")
+endif()

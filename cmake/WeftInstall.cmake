@@ -1,0 +1,23 @@
+# cmake --install: the library, the public headers, the tool, and what find_package(weft) reads.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS libweft EXPORT weftTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET weft)
+  install(TARGETS weft RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  set_target_properties(weft PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endif()
+install(FILES ${WEFT_PUBLIC_HEADERS} "${CMAKE_BINARY_DIR}/generated/weft/ops.h"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
+# Beside weft/ops.h, whose quoted includes find them there.
+foreach(_header IN LISTS WEFT_OP_HEADERS)
+  get_filename_component(_folder "${_header}" DIRECTORY)
+  install(FILES "${_header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft/${_folder}")
+endforeach()
+
+set(_config "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
+install(EXPORT weftTargets NAMESPACE weft:: DESTINATION "${_config}")
+configure_package_config_file(cmake/weftConfig.cmake.in "${CMAKE_BINARY_DIR}/weftConfig.cmake"
+                              INSTALL_DESTINATION "${_config}")
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/weftConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/weftConfig.cmake" "${CMAKE_BINARY_DIR}/weftConfigVersion.cmake"
+        DESTINATION "${_config}")

@@ -1,0 +1,49 @@
+# What can be chosen at configure time, and the compiler flags that every target shares.
+
+set(WEFT_CUDA AUTO CACHE STRING "Compile the kernels with nvcc: AUTO (where one is found), ON or OFF")
+set(WEFT_CUDA_ARCHITECTURES 90a CACHE STRING "GPU architectures, such as 90a or '80;90a', or all")
+set(WEFT_EMULATOR AUTO CACHE STRING
+    "Compile the kernels for the CPU emulator: AUTO (where the CUDA headers and Boost.Context are found), ON or OFF")
+set(WEFT_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined behaviour) or thread")
+option(WEFT_TESTS "Build the tests" ON)
+option(WEFT_PTXAS_REPORT "Print registers and spills of every kernel" OFF)
+set_property(CACHE WEFT_CUDA WEFT_EMULATOR PROPERTY STRINGS AUTO ON OFF)
+set_property(CACHE WEFT_SANITIZE PROPERTY STRINGS "" address thread)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# The build folder can be moved or copied to another machine as a whole.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+
+find_program(WEFT_CCACHE ccache)
+if(WEFT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${WEFT_CCACHE}" CACHE STRING "")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${WEFT_CCACHE}" CACHE STRING "")
+endif()
+
+# -O2 without link-time tricks: what is fast here runs on the GPU, and the compile time is everybody's.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(WEFT_WARNINGS -Wall -Wextra -Werror)
+set(WEFT_SANITIZE_FLAGS "")
+if(WEFT_SANITIZE STREQUAL "address")
+  set(WEFT_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(WEFT_SANITIZE STREQUAL "thread")
+  set(WEFT_SANITIZE_FLAGS -fsanitize=thread)
+elseif(NOT WEFT_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "WEFT_SANITIZE is '${WEFT_SANITIZE}': expected address, thread or nothing")
+endif()
+if(WEFT_SANITIZE_FLAGS)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1 -fno-omit-frame-pointer")
+  # g++ 12 misjudges instrumented code with these three.
+  list(APPEND WEFT_WARNINGS -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${WEFT_SANITIZE_FLAGS}>")
+  add_link_options(${WEFT_SANITIZE_FLAGS})
+endif()

@@ -1,0 +1,16 @@
+# One line on each part that may be left out, so that nobody has to guess what a build holds.
+
+function(weft_say what has why)
+  if(has)
+    message(STATUS "  ${what}: yes")
+  else()
+    message(STATUS "  ${what}: no (${why})")
+  endif()
+endfunction()
+
+message(STATUS "weft ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, sanitizers: '${WEFT_SANITIZE}'")
+weft_say("kernels by nvcc for ${WEFT_CUDA_ARCHITECTURES}" ${WEFT_HAS_CUDA} "switched off, sanitizing, or no nvcc")
+weft_say("cuBLASLt" ${WEFT_HAS_CUBLASLT} "no nvcc or no cublasLt.h")
+weft_say("emulator" ${WEFT_HAS_EMULATOR} "switched off, or no Boost.Context or CUDA headers")
+weft_say("OpenBLAS" ${WEFT_HAS_OPENBLAS} "not found; the CPU matrix products take the reference's loops")
+weft_say("Google Benchmark" ${WEFT_HAS_BENCHMARK} "not found; no host benchmarks")
