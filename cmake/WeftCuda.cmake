@@ -34,9 +34,11 @@ if(WEFT_CUDA STREQUAL "ON" OR (WEFT_CUDA STREQUAL "AUTO" AND WEFT_NVCC AND NOT W
   set(CMAKE_CUDA_ARCHITECTURES ${_architectures})
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2" CACHE STRING "")
   enable_language(CUDA)
-  # Only now: CMake's own trial programs run before it knows the compiler's C++20 flag.
-  set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    # CMake 3.25 is older than nvcc 13 and does not know the flag.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   set(WEFT_HAS_CUDA 1)
 endif()
 

@@ -24,7 +24,7 @@ foreach(_header IN LISTS WEFT_PUBLIC_HEADERS WEFT_OP_HEADERS)
 endforeach()
 if(_alone)
   add_library(header_check OBJECT EXCLUDE_FROM_ALL ${_alone})
-  target_compile_options(header_check PRIVATE ${WEFT_WARNINGS} -fsyntax-only)
+  target_compile_options(header_check PRIVATE ${WEFT_WARNINGS})
   # What an installed copy offers, and nothing else.
   target_include_directories(header_check PRIVATE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}")
 endif()
