@@ -1,0 +1,51 @@
+// What calls on one stream share: the stream, scratch memory, vendor handles, cached plans.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <typeindex>
+#include <unordered_map>
+
+#include "weft/device_info.h"
+#include "weft/stream.h"
+
+namespace weft {
+
+// One a stream or a thread; not thread-safe, and there is no global one. Constructing it allocates nothing.
+// Scratch grows on demand, but never while the stream is being captured: run once before capturing.
+class Context {
+   public:
+    explicit Context(Device device = kCpu, Stream stream = {});
+    ~Context();
+    Context(Context&&) noexcept;
+    Context& operator=(Context&&) noexcept;
+
+    Device device() const { return device_; }
+    Stream stream() const { return stream_; }
+    void set_stream(Stream stream) { stream_ = stream; }  // work queued before keeps its stream; scratch is shared
+    const DeviceInfo& info() const { return *info_; }
+    // Dispatch as if the device were this one (tests, `explain`); it must outlive the context.
+    void set_info(const DeviceInfo& info) { info_ = &info; }
+
+    // Scratch of at least `bytes`, 256-byte aligned, valid until the next call that asks for more. One call's
+    // scratch is the next call's on the same stream. Throws where growth is needed during capture.
+    void* scratch(std::size_t bytes);
+
+    // The context's own T, made on first use: a vendor handle, a plan cache. T is the implementation's type.
+    template <class T>
+    T& slot() {
+        auto& entry = slots_[std::type_index(typeid(T))];
+        if (!entry) entry = std::make_shared<T>();
+        return *static_cast<T*>(entry.get());
+    }
+
+   private:
+    Device device_;
+    Stream stream_;
+    const DeviceInfo* info_;
+    void* scratch_ = nullptr;
+    std::size_t scratch_bytes_ = 0;
+    std::unordered_map<std::type_index, std::shared_ptr<void>> slots_;
+};
+
+}  // namespace weft

@@ -1,0 +1,257 @@
+// An op described once: its fields, what each may be, its work and its tolerance. Checks, bindings, the command
+// line, generated cases, rooflines and documentation all read this description.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "weft/axes.h"
+#include "weft/error.h"
+#include "weft/tensor.h"
+
+namespace weft {
+
+enum class Role : std::uint8_t { in, out, inout };
+
+// Which strides a field may have.
+enum class Layout : std::uint8_t {
+    rows,     // the last axis contiguous, the leading axes fold into rows of one stride
+    dense,    // row-major without gaps
+    inner,    // the last axis contiguous, any other strides
+    strided,  // any strides
+};
+
+// How generated cases fill an input.
+struct Fill {
+    enum class Kind : std::uint8_t { normal, uniform, index, positions, scale, mask };
+    Kind kind = Kind::normal;
+    double low = 0, high = 1;  // uniform, scale: the range; normal: mean and standard deviation
+    std::string below;         // index: every value is in [0, size of this axis)
+
+    static Fill normal(double mean = 0, double deviation = 1) { return {Kind::normal, mean, deviation, {}}; }
+    static Fill uniform(double low, double high) { return {Kind::uniform, low, high, {}}; }
+    static Fill index(std::string axis) { return {Kind::index, 0, 0, std::move(axis)}; }
+    static Fill positions(double high = 4096) { return {Kind::positions, 0, high, {}}; }  // integers in [0, high)
+    static Fill scale(double low = 0.01, double high = 0.1) { return {Kind::scale, low, high, {}}; }
+    static Fill mask() { return {Kind::mask, 0, 1, {}}; }  // 0 or 1
+};
+
+struct Field {
+    std::string name, axes, meaning;
+    Role role = Role::in;
+    bool optional = false;
+    DTypeSet dtypes;
+    Layout layout = Layout::rows;
+    Fill fill;
+    std::vector<std::string> in_place_of;  // inputs whose very memory this output may be
+    std::size_t offset = 0;                // of the Tensor in the op's struct
+    AxisPattern pattern;                   // `axes`, compiled
+
+    bool writes() const { return role != Role::in; }
+    bool reads() const { return role != Role::out; }
+};
+
+struct Option {
+    enum class Kind : std::uint8_t { real, integer, boolean, choice };
+    std::string name, meaning;
+    Kind kind = Kind::real;
+    double low = 0, high = 0, initial = 0;
+    std::vector<std::string> choices;  // of a choice: the enumerators in order
+    std::vector<double> samples;       // what generated cases draw from; empty: the initial value only
+    std::size_t offset = 0;
+    int axis = -1;  // the axis of the same name, which an integer option fixes
+};
+
+// What a correct call cannot avoid: each operand moved once, and the arithmetic.
+struct Work {
+    double bytes = 0, flops = 0;
+    DType math = DType::fp32;  // which unit the flops run on: fp32 means outside the matrix units
+};
+
+struct Violation {
+    std::string field, message;
+};
+
+class Contract {
+   public:
+    const std::string& name() const { return name_; }
+    const std::string& formula() const { return formula_; }
+    const std::vector<Field>& fields() const { return fields_; }
+    const std::vector<Option>& options() const { return options_; }
+    const AxisNames& axes() const { return axes_; }
+    const std::string& tolerance() const { return tolerance_; }
+    const std::string& source() const { return source_; }
+    bool deterministic() const { return deterministic_; }
+    // Sizes that generated cases draw for an axis.
+    const std::vector<std::int64_t>& sizes(int axis) const;
+
+    int find_field(std::string_view name) const;   // -1 where there is none
+    int find_option(std::string_view name) const;  // -1 where there is none
+
+    // The op struct behind a type-erased pointer.
+    std::size_t size() const { return size_; }
+    void construct(void* op) const { construct_(op); }  // default values; op structs need no destruction
+    static Tensor& tensor(void* op, const Field& field);
+    static const Tensor& tensor(const void* op, const Field& field);
+    static double get(const void* op, const Option& option);
+    static void set(void* op, const Option& option, double value);
+
+    // Throws the first breach of the contract. Returns the sizes of all axes. Makes no CUDA call.
+    AxisSizes check(const void* op) const;
+    Work work(const void* op) const;
+    // True where every output is empty: nothing to do.
+    bool is_empty(const void* op) const;
+
+   private:
+    template <class Op>
+    friend class Describe;
+
+    void add_field(Field field);
+    void add_option(Option option);
+    void check_options(const void* op, AxisSizes& sizes) const;
+    void check_field(const void* op, const Field& field, AxisMatcher& matcher) const;
+    void check_aliases(const void* op) const;
+
+    std::string name_, formula_, tolerance_, source_;
+    std::vector<Field> fields_;
+    std::vector<Option> options_;
+    AxisNames axes_;
+    std::vector<std::vector<std::int64_t>> sizes_;
+    std::vector<std::function<std::optional<Violation>(const void*)>> requirements_;
+    std::function<Work(const void*)> work_;
+    std::size_t size_ = 0;
+    void (*construct_)(void*) = nullptr;
+    bool deterministic_ = true;
+};
+
+// Builds a Contract; each call after a field or an option may refine that field.
+template <class Op>
+class Describe {
+    static_assert(std::is_trivially_destructible_v<Op> && std::is_trivially_copyable_v<Op>,
+                  "an op is a plain struct of tensors and options");
+
+   public:
+    Describe(std::string name, std::string formula) {
+        c_.name_ = std::move(name);
+        c_.formula_ = std::move(formula);
+        c_.size_ = sizeof(Op);
+        c_.construct_ = [](void* op) { new (op) Op{}; };
+    }
+
+    Describe& in(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes, std::string meaning) {
+        return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::in);
+    }
+    Describe& out(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes, std::string meaning) {
+        return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::out);
+    }
+    Describe& inout(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes, std::string meaning) {
+        return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::inout);
+    }
+    Describe& optional() { return refine([](Field& f) { f.optional = true; }); }
+    Describe& layout(Layout layout) { return refine([&](Field& f) { f.layout = layout; }); }
+    Describe& fill(Fill fill) { return refine([&](Field& f) { f.fill = std::move(fill); }); }
+    Describe& in_place_of(std::string input) { return refine([&](Field& f) { f.in_place_of.push_back(input); }); }
+
+    Describe& option(std::string name, float Op::* member, double low, double high, std::string meaning,
+                     std::vector<double> samples = {}) {
+        return add_option(std::move(name), member, Option::Kind::real, low, high, std::move(meaning), {},
+                          std::move(samples));
+    }
+    Describe& option(std::string name, std::int64_t Op::* member, std::int64_t low, std::int64_t high,
+                     std::string meaning, std::vector<double> samples = {}) {
+        return add_option(std::move(name), member, Option::Kind::integer, static_cast<double>(low),
+                          static_cast<double>(high), std::move(meaning), {}, std::move(samples));
+    }
+    Describe& option(std::string name, bool Op::* member, std::string meaning) {
+        return add_option(std::move(name), member, Option::Kind::boolean, 0, 1, std::move(meaning), {}, {0, 1});
+    }
+    template <class Enum>
+        requires std::is_enum_v<Enum>
+    Describe& option(std::string name, Enum Op::* member, std::vector<std::string> choices, std::string meaning) {
+        static_assert(sizeof(Enum) == sizeof(std::int32_t), "declare the enum class without a narrower base");
+        std::vector<double> samples;
+        for (std::size_t i = 0; i < choices.size(); ++i) samples.push_back(static_cast<double>(i));
+        const double high = static_cast<double>(choices.size()) - 1;
+        return add_option(std::move(name), member, Option::Kind::choice, 0, high, std::move(meaning),
+                          std::move(choices), std::move(samples));
+    }
+
+    // A rule beyond shapes and dtypes; return the field at fault and the message, or nothing.
+    Describe& require(std::optional<Violation> (*rule)(const Op&)) {
+        c_.requirements_.push_back([rule](const void* op) { return rule(*static_cast<const Op*>(op)); });
+        return *this;
+    }
+    // Default: every present operand once (in-out twice), no arithmetic.
+    Describe& work(Work (*work)(const Op&)) {
+        c_.work_ = [work](const void* op) { return work(*static_cast<const Op*>(op)); };
+        return *this;
+    }
+    Describe& sizes(std::string_view axis, std::vector<std::int64_t> sizes) {
+        const auto i = static_cast<std::size_t>(c_.axes_.add(axis));
+        if (c_.sizes_.size() <= i) c_.sizes_.resize(i + 1);
+        c_.sizes_[i] = std::move(sizes);
+        return *this;
+    }
+    Describe& tolerance(std::string rule) {
+        c_.tolerance_ = std::move(rule);
+        return *this;
+    }
+    Describe& source(std::string source) {
+        c_.source_ = std::move(source);
+        return *this;
+    }
+    operator Contract() { return std::move(c_); }
+
+   private:
+    template <class T>
+    static std::size_t offset_of(T Op::* member) {
+        const Op op{};
+        return static_cast<std::size_t>(reinterpret_cast<const char*>(&(op.*member)) -
+                                        reinterpret_cast<const char*>(&op));
+    }
+    template <class F>
+    Describe& refine(F change) {
+        change(c_.fields_.back());
+        return *this;
+    }
+    Describe& field(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
+                    std::string meaning, Role role) {
+        Field f;
+        f.name = std::move(name);
+        f.axes = std::move(axes);
+        f.meaning = std::move(meaning);
+        f.role = role;
+        f.dtypes = dtypes;
+        f.offset = offset_of(member);
+        c_.add_field(std::move(f));
+        return *this;
+    }
+    template <class T>
+    Describe& add_option(std::string name, T Op::* member, Option::Kind kind, double low, double high,
+                         std::string meaning, std::vector<std::string> choices, std::vector<double> samples) {
+        Option o;
+        o.name = std::move(name);
+        o.meaning = std::move(meaning);
+        o.kind = kind;
+        o.low = low;
+        o.high = high;
+        o.choices = std::move(choices);
+        o.samples = std::move(samples);
+        o.offset = offset_of(member);
+        const Op op{};
+        o.initial = Contract::get(&op, o);
+        c_.add_option(std::move(o));
+        return *this;
+    }
+
+    Contract c_;
+};
+
+}  // namespace weft

@@ -1,0 +1,133 @@
+// Running an op: check it against its contract, ask its implementations in order, launch the first that accepts.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/context.h"
+#include "weft/contract.h"
+#include "weft/oracle.h"
+
+namespace weft {
+
+// One way to run an op on one kind of device.
+template <class Op>
+struct Implementation {
+    const char* name;
+    // Why this call is not for it, or null. A pure function of the call and the device.
+    const char* (*decline)(const Op&, const DeviceInfo&);
+    // The configuration it would launch, for people. A pure function too.
+    std::string (*config)(const Op&, const DeviceInfo&);
+    // Queues the work on the context's stream; allocates nothing and waits for nothing.
+    void (*launch)(const Op&, Context&);
+};
+
+// The same, type-erased.
+struct AnyImplementation {
+    std::string name;
+    std::function<const char*(const void*, const DeviceInfo&)> decline;
+    std::function<std::string(const void*, const DeviceInfo&)> config;
+    std::function<void(const void*, Context&)> launch;
+};
+
+// What the library knows of one op.
+struct OpEntry {
+    const Contract& (*contract)() = nullptr;
+    std::vector<AnyImplementation> implementations[3];  // by DeviceType, best first; the CPU's last is the reference
+    std::function<void(const void*, Oracle&)> reference;
+};
+
+const OpEntry* find_op(std::string_view name);  // null where there is none
+std::vector<const OpEntry*> all_ops();          // by name
+
+namespace detail {
+OpEntry& entry(std::string_view name, const Contract& (*contract)());
+template <class Op>
+OpEntry& entry() {
+    static OpEntry& e = entry(Op::kName, &Op::contract);
+    return e;
+}
+void run(const OpEntry& entry, const void* op, Context& context);
+const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& context);
+}  // namespace detail
+
+// `static const RegisterImplementations<RmsNorm> kKernels{kit::kTarget, {{...}, {...}}};`
+template <class Op>
+struct RegisterImplementations {
+    RegisterImplementations(DeviceType target, std::initializer_list<Implementation<Op>> list) {
+        auto& implementations = detail::entry<Op>().implementations[static_cast<int>(target)];
+        std::vector<AnyImplementation> erased;
+        for (const auto& i : list) {
+            erased.push_back(
+                {i.name,
+                 [f = i.decline](const void* op, const DeviceInfo& d) { return f(*static_cast<const Op*>(op), d); },
+                 [f = i.config](const void* op, const DeviceInfo& d) { return f(*static_cast<const Op*>(op), d); },
+                 [f = i.launch](const void* op, Context& c) { f(*static_cast<const Op*>(op), c); }});
+        }
+        implementations.insert(implementations.begin(), erased.begin(), erased.end());
+    }
+};
+
+// `static const RegisterReference<RmsNorm> kReference{reference};` It is also the CPU's last implementation.
+template <class Op>
+struct RegisterReference {
+    explicit RegisterReference(void (*reference)(const Op&, Oracle&)) {
+        OpEntry& e = detail::entry<Op>();
+        e.reference = [reference](const void* op, Oracle& oracle) { reference(*static_cast<const Op*>(op), oracle); };
+        e.implementations[static_cast<int>(DeviceType::cpu)].push_back(
+            {"reference", [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
+             [](const void*, const DeviceInfo&) { return std::string("plain loops, double accumulation"); },
+             [reference](const void* op, Context&) {
+                 Oracle plain;
+                 reference(*static_cast<const Op*>(op), plain);
+             }});
+    }
+};
+
+// Checks the op, picks an implementation for the context's device, queues it on the context's stream. Throws Error.
+template <class Op>
+void run(const Op& op, Context& context) {
+    detail::run(detail::entry<Op>(), &op, context);
+}
+// The same with a context for this one call, on the device of the op's first tensor. Ops that keep vendor
+// handles or scratch (gemm) want a Context of yours.
+template <class Op>
+void run(const Op& op, Stream stream = {}) {
+    const Contract& contract = Op::contract();
+    Context context(Contract::tensor(&op, contract.fields().front()).device, stream);
+    detail::run(detail::entry<Op>(), &op, context);
+}
+
+// A call checked and dispatched once, to be launched many times. The context must outlive it.
+template <class Op>
+class Prepared {
+   public:
+    Prepared(const Op& op, Context& context) : op_(op), context_(&context) {
+        Op::contract().check(&op_);
+        if (!Op::contract().is_empty(&op_)) chosen_ = detail::choose(detail::entry<Op>(), &op_, context);
+    }
+    void operator()() const {
+        if (chosen_ != nullptr) chosen_->launch(&op_, *context_);
+    }
+
+   private:
+    Op op_;
+    Context* context_;
+    const AnyImplementation* chosen_ = nullptr;
+};
+
+// Why each implementation would or would not take a call.
+struct Verdict {
+    std::string implementation, reason, config;  // reason empty: it accepts, and config says how
+};
+std::vector<Verdict> explain(const OpEntry& entry, const void* op, const DeviceInfo& device);
+
+// Where verbose lines go (WEFT_VERBOSE=dispatch, or set here); null restores silence or the environment's choice.
+void set_log(std::function<void(const std::string&)> log);
+
+}  // namespace weft

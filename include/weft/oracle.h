@@ -1,0 +1,46 @@
+// What a reference writes through: the rounded result into the tensor and, for verification, the value before
+// rounding with the error that a correct fp32 implementation may have made.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "weft/tensor.h"
+
+namespace weft {
+
+inline constexpr double kEps32 = 0x1p-24;  // half an ulp of fp32, relative
+inline constexpr double kEpsHalfUlp(DType dtype) {
+    return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : kEps32;
+}
+
+class Oracle {
+   public:
+    // Of one output: by element offset from its data pointer.
+    struct Record {
+        const void* data = nullptr;
+        std::vector<double> value, error;
+        std::vector<bool> written;
+    };
+
+    explicit Oracle(bool recording = false) : recording_(recording) {}
+    bool recording() const { return recording_; }
+
+    // Writes `value` rounded to the tensor's dtype at an element offset. An implementation is right if its
+    // element lies between the rounded `value - error` and the rounded `value + error`.
+    void store(const Tensor& tensor, std::int64_t offset, double value, double error = 0) {
+        store_element(tensor.dtype, tensor.data, offset, value);
+        if (recording_) record(tensor, offset, value, error);
+    }
+    // Writes an exact integer or code.
+    void store_exact(const Tensor& tensor, std::int64_t offset, std::int64_t value);
+
+    const Record* find(const void* data) const;
+
+   private:
+    void record(const Tensor& tensor, std::int64_t offset, double value, double error);
+    bool recording_;
+    std::vector<Record> records_;
+};
+
+}  // namespace weft

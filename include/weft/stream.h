@@ -1,0 +1,11 @@
+// Where work is queued.
+#pragma once
+
+namespace weft {
+
+// A CUDA stream (`handle` is the cudaStream_t; null is the default stream). Ignored on the CPU and in the emulator.
+struct Stream {
+    void* handle = nullptr;
+};
+
+}  // namespace weft

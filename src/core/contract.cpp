@@ -1,0 +1,234 @@
+// Contract: the checks that follow from a description.
+#include "weft/contract.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace weft {
+namespace {
+
+[[noreturn]] void reject(const std::string& op, const std::string& field, std::string message) {
+    throw Error(ErrorCode::invalid_argument, op, field, std::move(message));
+}
+
+std::string names_of(DTypeSet set) {
+    std::string text;
+    for (int i = 0; i < kDTypeCount; ++i) {
+        const auto dtype = static_cast<DType>(i);
+        if (set.contains(dtype)) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
+    }
+    return text;
+}
+
+// Bytes that a view touches.
+struct Extent {
+    const char *begin, *end;
+};
+Extent extent(const Tensor& t) {
+    const auto* begin = static_cast<const char*>(t.data);
+    return {begin, begin + bytes(t.dtype, t.span())};
+}
+
+bool same_view(const Tensor& a, const Tensor& b) {
+    if (a.data != b.data || bits(a.dtype) != bits(b.dtype) || a.rank != b.rank) return false;
+    for (int i = 0; i < a.rank; ++i) {
+        if (a.shape[i] != b.shape[i] || (a.shape[i] > 1 && a.stride[i] != b.stride[i])) return false;
+    }
+    return true;
+}
+
+template <class T>
+T peek(const void* op, std::size_t offset) {
+    T value;
+    std::memcpy(&value, static_cast<const char*>(op) + offset, sizeof(T));
+    return value;
+}
+template <class T>
+void poke(void* op, std::size_t offset, T value) {
+    std::memcpy(static_cast<char*>(op) + offset, &value, sizeof(T));
+}
+
+}  // namespace
+
+const std::vector<std::int64_t>& Contract::sizes(int axis) const {
+    static const std::vector<std::int64_t> kUsual = {1,  2,  3,  4,  5,  7,  8,   15,  16,  17,  31,  32,
+                                                     33, 48, 63, 64, 65, 96, 127, 128, 129, 200, 256, 257};
+    const auto i = static_cast<std::size_t>(axis);
+    return i < sizes_.size() && !sizes_[i].empty() ? sizes_[i] : kUsual;
+}
+
+int Contract::find_field(std::string_view name) const {
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        if (fields_[i].name == name) return static_cast<int>(i);
+    }
+    return -1;
+}
+
+int Contract::find_option(std::string_view name) const {
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+        if (options_[i].name == name) return static_cast<int>(i);
+    }
+    return -1;
+}
+
+Tensor& Contract::tensor(void* op, const Field& field) {
+    return *reinterpret_cast<Tensor*>(static_cast<char*>(op) + field.offset);
+}
+const Tensor& Contract::tensor(const void* op, const Field& field) {
+    return *reinterpret_cast<const Tensor*>(static_cast<const char*>(op) + field.offset);
+}
+
+double Contract::get(const void* op, const Option& option) {
+    switch (option.kind) {
+        case Option::Kind::real: return peek<float>(op, option.offset);
+        case Option::Kind::integer: return static_cast<double>(peek<std::int64_t>(op, option.offset));
+        case Option::Kind::boolean: return peek<bool>(op, option.offset) ? 1 : 0;
+        case Option::Kind::choice: return peek<std::int32_t>(op, option.offset);
+    }
+    return 0;
+}
+
+void Contract::set(void* op, const Option& option, double value) {
+    switch (option.kind) {
+        case Option::Kind::real: return poke(op, option.offset, static_cast<float>(value));
+        case Option::Kind::integer: return poke(op, option.offset, static_cast<std::int64_t>(value));
+        case Option::Kind::boolean: return poke(op, option.offset, value != 0);
+        case Option::Kind::choice: return poke(op, option.offset, static_cast<std::int32_t>(value));
+    }
+}
+
+void Contract::add_field(Field field) {
+    field.pattern = AxisPattern::parse(field.axes, axes_);
+    fields_.push_back(std::move(field));
+    for (Option& option : options_) option.axis = axes_.find(option.name);
+}
+
+void Contract::add_option(Option option) {
+    option.axis = option.kind == Option::Kind::integer ? axes_.find(option.name) : -1;
+    options_.push_back(std::move(option));
+}
+
+AxisSizes Contract::check(const void* op) const {
+    AxisMatcher matcher(axes_);
+    check_options(op, matcher.sizes);
+    const Tensor* first = nullptr;
+    for (const Field& field : fields_) {
+        const Tensor& t = tensor(op, field);
+        if (!t) {
+            if (!field.optional) reject(name_, field.name, fmt::format("is required: {} [{}]", field.meaning, field.axes));
+            continue;
+        }
+        check_field(op, field, matcher);
+        if (first == nullptr) first = &t;
+        if (!(t.device == first->device)) {
+            reject(name_, field.name, fmt::format("expected device {}:{} as {}, got {}:{}",
+                                                  weft::name(first->device.type), first->device.index,
+                                                  fields_.front().name, weft::name(t.device.type), t.device.index));
+        }
+    }
+    // Composite axes may have become known only by a later field.
+    for (const Field& field : fields_) {
+        const Tensor& t = tensor(op, field);
+        if (!t || std::all_of(field.pattern.axes.begin(), field.pattern.axes.end(),
+                              [](const AxisExpression& a) { return a.is_name(); })) {
+            continue;
+        }
+        if (std::string problem = matcher.match(field.pattern, t); !problem.empty()) {
+            reject(name_, field.name, std::move(problem));
+        }
+    }
+    check_aliases(op);
+    for (const auto& requirement : requirements_) {
+        if (auto violation = requirement(op)) reject(name_, violation->field, std::move(violation->message));
+    }
+    return matcher.sizes;
+}
+
+void Contract::check_options(const void* op, AxisSizes& sizes) const {
+    for (const Option& option : options_) {
+        const double value = get(op, option);
+        if (!(value >= option.low && value <= option.high)) {
+            reject(name_, option.name, fmt::format("expected a value in [{}, {}], got {}", option.low, option.high, value));
+        }
+        if (option.axis >= 0) sizes.size[static_cast<std::size_t>(option.axis)] = static_cast<std::int64_t>(value);
+    }
+}
+
+void Contract::check_field(const void* op, const Field& field, AxisMatcher& matcher) const {
+    const Tensor& t = tensor(op, field);
+    if (!field.dtypes.contains(t.dtype)) {
+        reject(name_, field.name, fmt::format("expected dtype {}, got {}", names_of(field.dtypes), weft::name(t.dtype)));
+    }
+    if (t.rank > kMaxRank) reject(name_, field.name, fmt::format("rank {} exceeds {}", t.rank, kMaxRank));
+    for (int i = 0; i < t.rank; ++i) {
+        if (t.shape[i] < 0) reject(name_, field.name, fmt::format("axis {} has negative size {}", i, t.shape[i]));
+        if (t.shape[i] > 1 && (t.stride[i] < 0 || (t.stride[i] == 0 && field.writes()))) {
+            reject(name_, field.name, fmt::format("axis {} has stride {}: {}", i, t.stride[i],
+                                                  t.stride[i] < 0 ? "strides must not be negative"
+                                                                  : "an output can't be broadcast"));
+        }
+    }
+    if (std::string problem = matcher.match(field.pattern, t); !problem.empty()) {
+        reject(name_, field.name, std::move(problem));
+    }
+    if (t.numel() == 0) return;
+    if (t.data == nullptr) reject(name_, field.name, "is a null pointer");
+    const auto align = static_cast<std::size_t>(bytes(t.dtype, 1));
+    if (reinterpret_cast<std::uintptr_t>(t.data) % align != 0) {
+        reject(name_, field.name, fmt::format("must be aligned to its element of {} bytes", align));
+    }
+    const int last = t.rank - 1;
+    const bool inner = t.rank == 0 || t.shape[last] <= 1 || t.stride[last] == 1;
+    if (field.layout == Layout::dense && !t.is_dense()) {
+        reject(name_, field.name, fmt::format("must be dense (row-major, no gaps), got {}", to_string(t)));
+    }
+    if ((field.layout == Layout::rows || field.layout == Layout::inner) && !inner) {
+        reject(name_, field.name, fmt::format("the last axis must be contiguous, got {}", to_string(t)));
+    }
+    if (field.layout == Layout::rows && t.rank > 2 && !fold_rows(t)) {
+        reject(name_, field.name, fmt::format("the leading axes must fold into rows of one stride, got {}", to_string(t)));
+    }
+}
+
+void Contract::check_aliases(const void* op) const {
+    for (const Field& output : fields_) {
+        if (!output.writes()) continue;
+        const Tensor& out = tensor(op, output);
+        if (!out || out.numel() == 0) continue;
+        const Extent written = extent(out);
+        for (const Field& other : fields_) {
+            const Tensor& t = tensor(op, other);
+            if (&other == &output || !t || t.numel() == 0) continue;
+            if (other.writes() && &other < &output) continue;  // that pair was looked at from its first member
+            const Extent touched = extent(t);
+            if (touched.begin >= written.end || written.begin >= touched.end) continue;
+            const auto& allowed = output.in_place_of;
+            const bool in_place = std::find(allowed.begin(), allowed.end(), other.name) != allowed.end();
+            if (in_place && same_view(out, t)) continue;
+            reject(name_, output.name,
+                   in_place ? fmt::format("overlaps {} without being the very same view of elements as wide", other.name)
+                            : fmt::format("must not overlap {}", other.name));
+        }
+    }
+}
+
+Work Contract::work(const void* op) const {
+    if (work_) return work_(op);
+    Work work;
+    for (const Field& field : fields_) {
+        const Tensor& t = tensor(op, field);
+        if (t) work.bytes += static_cast<double>(bytes(t.dtype, t.numel())) * (field.role == Role::inout ? 2 : 1);
+    }
+    return work;
+}
+
+bool Contract::is_empty(const void* op) const {
+    return std::all_of(fields_.begin(), fields_.end(), [&](const Field& field) {
+        return !field.writes() || !tensor(op, field) || tensor(op, field).numel() == 0;
+    });
+}
+
+}  // namespace weft

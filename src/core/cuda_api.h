@@ -1,0 +1,27 @@
+// The little of the CUDA runtime that the core needs, behind plain functions: a build without CUDA has them too.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace weft::cuda {
+
+struct Properties {
+    std::string name;
+    int arch = 0, sms = 0, shared_per_block = 0, shared_per_sm = 0;
+    long l2_bytes = 0;
+};
+
+bool compiled();     // was weft built with CUDA?
+int device_count();  // 0 without a driver
+Properties properties(int index);
+
+// Each throws Error(cuda) with the runtime's message.
+void* allocate(int index, std::size_t bytes);
+void release(void* data) noexcept;
+void copy(void* to, const void* from, std::size_t bytes);  // any direction; waits
+void fill(void* data, int byte, std::size_t bytes);
+void synchronize(void* stream);
+bool is_capturing(void* stream);
+
+}  // namespace weft::cuda

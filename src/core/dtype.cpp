@@ -1,0 +1,203 @@
+// Exact conversions between double and every element type: one generic rounding, driven by a table of formats.
+#include "weft/dtype.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace weft {
+namespace {
+
+struct Format {
+    int exponent_bits, mantissa_bits, bias;
+    double max;
+    bool saturates;  // overflow gives max instead of infinity
+    bool has_infinity;
+    std::uint64_t nan;  // the code of NaN; 0 where there is none
+};
+
+constexpr Format kFormats[kDTypeCount] = {
+    {8, 23, 127, 0x1.fffffep127, false, true, 0x7fc00000},  // fp32
+    {8, 7, 127, 0x1.fep127, false, true, 0x7fc0},           // bf16
+    {5, 10, 15, 65504, false, true, 0x7e00},                // fp16
+    {4, 3, 7, 448, true, false, 0x7f},                      // fp8_e4m3
+    {5, 2, 15, 57344, true, true, 0x7f},                    // fp8_e5m2
+    {}, {}, {}, {},                                         // integers
+    {2, 1, 1, 6, true, false, 0},                           // fp4_e2m1
+};
+
+constexpr std::string_view kNames[kDTypeCount] = {"fp32", "bf16", "fp16",  "fp8_e4m3", "fp8_e5m2",
+                                                  "int8", "int32", "int64", "uint8",    "fp4_e2m1"};
+
+const Format& format(DType dtype) { return kFormats[static_cast<int>(dtype)]; }
+
+struct IntegerRange {
+    double low, high;
+};
+IntegerRange integer_range(DType dtype) {
+    switch (dtype) {
+        case DType::int8: return {-128, 127};
+        case DType::int32: return {-0x1p31, 0x1p31 - 1};
+        case DType::uint8: return {0, 255};
+        default: return {-0x1p63, 0x1p63};
+    }
+}
+
+std::int64_t saturate_integer(DType dtype, double value) {
+    if (std::isnan(value)) return 0;
+    const auto [low, high] = integer_range(dtype);
+    const double rounded = std::nearbyint(value);
+    if (rounded <= low) return static_cast<std::int64_t>(low);
+    if (rounded >= high) {
+        return dtype == DType::int64 ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(high);
+    }
+    return static_cast<std::int64_t>(rounded);
+}
+
+double decode_float(const Format& f, std::uint64_t code) {
+    const std::uint64_t sign_bit = std::uint64_t{1} << (f.exponent_bits + f.mantissa_bits);
+    const double sign = (code & sign_bit) != 0 ? -1.0 : 1.0;
+    const std::uint64_t magnitude = code & (sign_bit - 1);
+    const std::uint64_t mantissa = magnitude & ((std::uint64_t{1} << f.mantissa_bits) - 1);
+    const int exponent = static_cast<int>(magnitude >> f.mantissa_bits);
+    const int top = (1 << f.exponent_bits) - 1;
+    if (f.has_infinity && exponent == top) {
+        return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
+                             : std::numeric_limits<double>::quiet_NaN();
+    }
+    if (f.nan != 0 && !f.has_infinity && magnitude == f.nan) return std::numeric_limits<double>::quiet_NaN();
+    const double unit = std::ldexp(static_cast<double>(mantissa), -f.mantissa_bits);
+    if (exponent == 0) return sign * std::ldexp(unit, 1 - f.bias);
+    return sign * std::ldexp(1.0 + unit, exponent - f.bias);
+}
+
+std::uint64_t encode_float(const Format& f, double value) {
+    const std::uint64_t sign_bit = std::uint64_t{1} << (f.exponent_bits + f.mantissa_bits);
+    const std::uint64_t sign = std::signbit(value) ? sign_bit : 0;
+    if (std::isnan(value)) return f.nan;
+    const double magnitude = std::fabs(value);
+    const std::uint64_t infinity = ((std::uint64_t{1} << f.exponent_bits) - 1) << f.mantissa_bits;
+    double rounded = magnitude;
+    int exponent = 1 - f.bias;  // of the result's binade; subnormals share the lowest one
+    if (std::isfinite(magnitude)) {
+        if (magnitude > 0) exponent = std::max(exponent, std::ilogb(magnitude));
+        // Scaling by a power of two is exact, so the only rounding is nearbyint's, to nearest even.
+        rounded = std::ldexp(std::nearbyint(std::ldexp(magnitude, f.mantissa_bits - exponent)),
+                             exponent - f.mantissa_bits);
+    }
+    if (rounded > f.max) {
+        if (!f.saturates) return sign | infinity;
+        rounded = f.max;
+    }
+    if (rounded == 0) return sign;
+    exponent = std::max(1 - f.bias, std::ilogb(rounded));
+    const auto steps = static_cast<std::uint64_t>(std::ldexp(rounded, f.mantissa_bits - exponent));
+    const std::uint64_t hidden = std::uint64_t{1} << f.mantissa_bits;
+    if (steps < hidden) return sign | steps;  // subnormal
+    return sign | (static_cast<std::uint64_t>(exponent + f.bias) << f.mantissa_bits) | (steps - hidden);
+}
+
+template <class T>
+T read(const void* data, std::int64_t index) {
+    T value;
+    std::memcpy(&value, static_cast<const char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    return value;
+}
+template <class T>
+void write(void* data, std::int64_t index, T value) {
+    std::memcpy(static_cast<char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
+}
+
+std::uint64_t load_code(DType dtype, const void* data, std::int64_t index) {
+    switch (bits(dtype)) {
+        case 64: return read<std::uint64_t>(data, index);
+        case 32: return read<std::uint32_t>(data, index);
+        case 16: return read<std::uint16_t>(data, index);
+        case 8: return read<std::uint8_t>(data, index);
+        default: return (read<std::uint8_t>(data, index / 2) >> (index % 2 * 4)) & 0xf;
+    }
+}
+
+void store_code(DType dtype, void* data, std::int64_t index, std::uint64_t code) {
+    switch (bits(dtype)) {
+        case 64: return write(data, index, code);
+        case 32: return write(data, index, static_cast<std::uint32_t>(code));
+        case 16: return write(data, index, static_cast<std::uint16_t>(code));
+        case 8: return write(data, index, static_cast<std::uint8_t>(code));
+        default: {
+            const int shift = static_cast<int>(index % 2 * 4);
+            const auto old = read<std::uint8_t>(data, index / 2);
+            write(data, index / 2, static_cast<std::uint8_t>((old & (0xf0 >> shift)) | (code << shift)));
+        }
+    }
+}
+
+// Decoding is a table look-up for codes of up to 16 bits.
+const double* decode_table(DType dtype) {
+    static const auto kTables = [] {
+        std::array<std::array<double, 65536>, 2> tables{};
+        for (std::uint64_t code = 0; code < 65536; ++code) {
+            tables[0][code] = decode_float(format(DType::bf16), code);
+            tables[1][code] = decode_float(format(DType::fp16), code);
+        }
+        return tables;
+    }();
+    return kTables[dtype == DType::bf16 ? 0 : 1].data();
+}
+
+}  // namespace
+
+std::string_view name(DType dtype) { return kNames[static_cast<int>(dtype)]; }
+
+std::optional<DType> parse_dtype(std::string_view text) {
+    for (int i = 0; i < kDTypeCount; ++i) {
+        if (kNames[i] == text) return static_cast<DType>(i);
+    }
+    return std::nullopt;
+}
+
+double max_value(DType dtype) { return is_floating(dtype) ? format(dtype).max : integer_range(dtype).high; }
+
+double decode(DType dtype, std::uint64_t code) {
+    switch (dtype) {
+        case DType::fp32: return std::bit_cast<float>(static_cast<std::uint32_t>(code));
+        case DType::bf16:
+        case DType::fp16: return decode_table(dtype)[code & 0xffff];
+        case DType::int8: return static_cast<std::int8_t>(code);
+        case DType::int32: return static_cast<std::int32_t>(code);
+        case DType::int64: return static_cast<double>(static_cast<std::int64_t>(code));
+        case DType::uint8: return static_cast<double>(code & 0xff);
+        default: return decode_float(format(dtype), code);
+    }
+}
+
+std::uint64_t encode(DType dtype, double value) {
+    if (dtype == DType::fp32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    if (is_floating(dtype)) return encode_float(format(dtype), value);
+    const std::uint64_t all = bits(dtype) == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits(dtype)) - 1;
+    return static_cast<std::uint64_t>(saturate_integer(dtype, value)) & all;
+}
+
+double round_to(DType dtype, double value) { return decode(dtype, encode(dtype, value)); }
+
+double load_element(DType dtype, const void* data, std::int64_t index) {
+    return decode(dtype, load_code(dtype, data, index));
+}
+
+void store_element(DType dtype, void* data, std::int64_t index, double value) {
+    store_code(dtype, data, index, encode(dtype, value));
+}
+
+std::int64_t load_integer(DType dtype, const void* data, std::int64_t index) {
+    if (dtype == DType::int64) return read<std::int64_t>(data, index);
+    return static_cast<std::int64_t>(load_element(dtype, data, index));
+}
+
+void store_integer(DType dtype, void* data, std::int64_t index, std::int64_t value) {
+    if (dtype == DType::int64) return write(data, index, value);
+    store_element(dtype, data, index, static_cast<double>(value));
+}
+
+}  // namespace weft

@@ -1,0 +1,121 @@
+// The registry, dispatch with reasons, and the verbose log.
+#include "weft/op.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "weft/case.h"
+
+namespace weft {
+namespace {
+
+// Filled by static initialisers, read-only afterwards.
+std::map<std::string, OpEntry, std::less<>>& registry() {
+    static std::map<std::string, OpEntry, std::less<>> ops;
+    return ops;
+}
+
+struct Log {
+    std::function<void(const std::string&)> sink;
+    bool enabled = false;
+};
+Log& log_state() {
+    static Log log = [] {
+        Log initial;
+        const char* verbose = std::getenv("WEFT_VERBOSE");
+        if (verbose != nullptr && std::strstr(verbose, "dispatch") != nullptr) {
+            initial.sink = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+            initial.enabled = true;
+        }
+        return initial;
+    }();
+    return log;
+}
+
+void log_dispatch(const OpEntry& entry, const void* op, const DeviceInfo& device) {
+    std::string line = fmt::format("weft {} {}", device.name, Case::of(entry, op).line());
+    for (const Verdict& v : explain(entry, op, device)) {
+        line += v.reason.empty() ? fmt::format("\n  {}: chosen ({})", v.implementation, v.config)
+                                 : fmt::format("\n  {}: declined, {}", v.implementation, v.reason);
+        if (v.reason.empty()) break;
+    }
+    log_state().sink(line);
+}
+
+[[noreturn]] void all_declined(const OpEntry& entry, const void* op, const DeviceInfo& device) {
+    std::string message = fmt::format("no implementation for {} takes this call", device.name);
+    for (const Verdict& v : explain(entry, op, device)) message += fmt::format("; {}: {}", v.implementation, v.reason);
+    message += fmt::format("\n  {}", Case::of(entry, op).line());
+    throw Error(ErrorCode::unsupported, entry.contract().name(), "", message);
+}
+
+}  // namespace
+
+const OpEntry* find_op(std::string_view name) {
+    const auto it = registry().find(name);
+    return it == registry().end() ? nullptr : &it->second;
+}
+
+std::vector<const OpEntry*> all_ops() {
+    std::vector<const OpEntry*> ops;
+    for (const auto& [name, entry] : registry()) ops.push_back(&entry);
+    return ops;
+}
+
+namespace detail {
+
+OpEntry& entry(std::string_view name, const Contract& (*contract)()) {
+    OpEntry& e = registry()[std::string(name)];
+    e.contract = contract;
+    return e;
+}
+
+const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& context) {
+    const Contract& contract = entry.contract();
+    const Device device = Contract::tensor(op, contract.fields().front()).device;
+    if (!(device == context.device())) {
+        throw Error(ErrorCode::invalid_argument, contract.name(), contract.fields().front().name,
+                    fmt::format("is on {}:{}, but the context is for {}:{}", name(device.type), device.index,
+                                name(context.device().type), context.device().index));
+    }
+    if (log_state().enabled) log_dispatch(entry, op, context.info());
+    for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
+        if (i.decline(op, context.info()) == nullptr) return &i;
+    }
+    all_declined(entry, op, context.info());
+}
+
+void run(const OpEntry& entry, const void* op, Context& context) {
+    const Contract& contract = entry.contract();
+    contract.check(op);
+    if (contract.is_empty(op)) return;
+    const AnyImplementation* chosen = choose(entry, op, context);
+    try {
+        chosen->launch(op, context);
+    } catch (const Error& e) {
+        if (e.code() == ErrorCode::invalid_argument) throw;
+        throw Error(e.code(), contract.name(), e.field(),
+                    fmt::format("{} ({}): {}", chosen->name, Case::of(entry, op).line(), e.message()));
+    }
+}
+
+}  // namespace detail
+
+std::vector<Verdict> explain(const OpEntry& entry, const void* op, const DeviceInfo& device) {
+    std::vector<Verdict> verdicts;
+    for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
+        const char* reason = i.decline(op, device);
+        verdicts.push_back({i.name, reason == nullptr ? "" : reason, reason == nullptr ? i.config(op, device) : ""});
+    }
+    return verdicts;
+}
+
+void set_log(std::function<void(const std::string&)> log) {
+    log_state().enabled = static_cast<bool>(log);
+    log_state().sink = std::move(log);
+}
+
+}  // namespace weft
