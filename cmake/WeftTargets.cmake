@@ -20,14 +20,13 @@ target_compile_options(weft_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_WA
 target_include_directories(weft_flags INTERFACE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}/src"
                            "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
 target_link_libraries(weft_flags INTERFACE fmt::fmt Threads::Threads)
-foreach(_has CUDA CUBLASLT EMULATOR OPENBLAS BENCHMARK)
-  if(WEFT_HAS_${_has})
-    set(WEFT_HAS_${_has} 1)
-  else()
-    set(WEFT_HAS_${_has} 0)
-  endif()
-  target_compile_definitions(weft_flags INTERFACE WEFT_HAS_${_has}=${WEFT_HAS_${_has}})
-endforeach()
+# What sources may ask with #ifdef: which parts this build has.
+target_compile_definitions(weft_flags INTERFACE
+  $<$<BOOL:${WEFT_HAS_CUDA}>:WEFT_CUDA>
+  $<$<BOOL:${WEFT_HAS_CUBLASLT}>:WEFT_CUBLASLT>
+  $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_EMULATOR_AVAILABLE>
+  $<$<BOOL:${WEFT_HAS_OPENBLAS}>:WEFT_OPENBLAS>
+  $<$<BOOL:${WEFT_HAS_BENCHMARK}>:WEFT_BENCHMARK>)
 foreach(_headers WEFT_CUDA_INCLUDE WEFT_CUBLASLT_INCLUDE)
   if(${_headers})
     target_include_directories(weft_flags SYSTEM INTERFACE "${${_headers}}")

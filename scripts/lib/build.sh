@@ -1,0 +1,56 @@
+# Configure and build one of the presets; the Python environment of the tests.
+
+# The architectures to compile for: Hopper's, and the GPU's that is here.
+architectures() {
+    local list=90a capability
+    for capability in $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u); do
+        capability=${capability/./}
+        if [ "$capability" != 90 ]; then list+=";$capability"; fi
+    done
+    echo "$list"
+}
+
+configure() {
+    local preset=$1 options=() nvcc headers
+    if nvcc=$(nvcc_path); then
+        options+=("-DWEFT_NVCC=$nvcc")
+        if headers=$(cublas_headers "$nvcc"); then options+=("-DWEFT_CUBLASLT_INCLUDE=$headers"); fi
+    fi
+    if [ "$preset" = release ]; then options+=("-DWEFT_CUDA_ARCHITECTURES=$(architectures)"); fi
+    local key="$root ${options[*]:-} $(stat -c %Y /usr/include /usr/local/include 2>/dev/null | tr '\n' ' ')"
+    if [ -f "$root/build/$preset/build.ninja" ] && stamped "configure-$preset" "$key"; then return 0; fi
+    # A build folder that was copied from elsewhere cannot be configured again in place.
+    grep -qsF "HOME_DIRECTORY:INTERNAL=$root" "$root/build/$preset/CMakeCache.txt" || rm -rf "$root/build/$preset"
+    step "configuration ($preset)" "configure-$preset" \
+        cmake -S "$root" --preset "$preset" ${options[@]+"${options[@]}"}
+    stamp "configure-$preset" "$key"
+}
+
+# build PRESET TARGET
+build() {
+    configure "$1"
+    step "build ($1)" "build-$1" ninja -C "$root/build/$1" "$2"
+}
+
+install_python_packages() {
+    make_venv
+    pip install -r "$root/tests/requirements.txt"
+}
+
+# Sets python: the environment in .weft/, or a machine's own Python that has what the tests import.
+ensure_python() {
+    local key
+    python=$home/venv/bin/python
+    key=$(cat "$root/tests/requirements.txt")
+    if stamped python "$key" && [ -x "$python" ]; then return 0; fi
+    if step "Python environment of the tests" python install_python_packages; then
+        stamp python "$key"
+        return 0
+    fi
+    if python3 -c 'import numpy, pytest, safetensors, torch, transformers' 2>/dev/null; then
+        say "using this machine's own Python packages instead, of other versions than the pinned ones"
+        python=python3
+        return 0
+    fi
+    die "the tests need the packages of tests/requirements.txt"
+}

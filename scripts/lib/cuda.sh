@@ -1,0 +1,96 @@
+# CUDA's compiler and headers: the machine's own, or else those that NVIDIA publishes as Python packages.
+
+# Prints the nvcc to use; fails where there is none.
+nvcc_path() {
+    local candidate
+    for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_PATH:+$CUDA_PATH/bin/nvcc}" \
+        /usr/local/cuda/bin/nvcc "$home/cuda/bin/nvcc"; do
+        if [ -n "$candidate" ] && [ -x "$candidate" ] && nvcc_is_new_enough "$candidate"; then
+            echo "$candidate"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# The fp4 conversions came with 12.8.
+nvcc_is_new_enough() {
+    local version
+    version=$("$1" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p') || return 1
+    # shellcheck disable=SC2086  # two numbers
+    set -- $version
+    [ $# -eq 2 ] && [ $(($1 * 100 + $2)) -ge 1208 ]
+}
+
+make_venv() {
+    [ -x "$home/venv/bin/pip" ] || python3 -m venv "$home/venv"
+}
+
+# pip, without the delays of its retries on a machine that reaches no registry.
+pip() { "$home/venv/bin/pip" --disable-pip-version-check --retries 1 "$@"; }
+
+fetch_cuda() {
+    make_venv
+    rm -rf "$home/cuda-packages" "$home/cuda"
+    pip install --no-deps --target "$home/cuda-packages" -r "$root/scripts/cuda-packages.txt"
+    # The packages lay the toolkit out as nvcc expects, but for the name of its library folder.
+    ln -sfn lib "$home/cuda-packages/nvidia/cu13/lib64"
+    ln -sfn cuda-packages/nvidia/cu13 "$home/cuda"
+    "$home/cuda/bin/nvcc" --version
+}
+
+fetch_cublas_headers() {
+    make_venv
+    rm -rf "$home/cublas" "$home/download"
+    pip download --no-deps --only-binary=:all: -d "$home/download" -r "$root/scripts/cublas-package.txt"
+    "$home/venv/bin/python" - "$home" <<'PYTHON'
+import glob, os, sys, zipfile
+
+home = sys.argv[1]
+(wheel,) = glob.glob(f"{home}/download/*.whl")
+with zipfile.ZipFile(wheel) as archive:
+    for name in archive.namelist():
+        if "/include/" in name and name.endswith(".h"):
+            target = os.path.join(home, "cublas", "include", os.path.basename(name))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(archive.read(name))
+PYTHON
+    rm -rf "$home/download"
+}
+
+# Prints the folder of cublasLt.h, where the toolkit or the machine's own Python packages have it.
+cublas_headers() {
+    local folder
+    for folder in "$(dirname "$(readlink -f "$1")")/../include" "$(toolkit_of "$1")/include" "$home/cublas/include" \
+        "$(python3 -c 'import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], "cu13", "include"))' \
+            2>/dev/null || true)"; do
+        if [ -f "$folder/cublasLt.h" ]; then
+            echo "$folder"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# nvcc may be a script that starts the real one: ask it where its toolkit is.
+toolkit_of() { "$1" --dryrun -c weft.cu 2>&1 | sed -n 's/.*TOP=//p' | head -n 1; }
+
+ensure_cuda() {
+    local key
+    key=$(cat "$root/scripts/cuda-packages.txt")
+    if ! nvcc_path >/dev/null || { [ "$(nvcc_path)" = "$home/cuda/bin/nvcc" ] && ! stamped cuda "$key"; }; then
+        if ! step "CUDA compiler and headers (100 MB)" cuda fetch_cuda; then
+            say "going on without CUDA: neither the GPU kernels nor the emulator are built"
+            return 0
+        fi
+        stamp cuda "$key"
+    fi
+    if cublas_headers "$(nvcc_path)" >/dev/null; then return 0; fi
+    key=$(cat "$root/scripts/cublas-package.txt")
+    if stamped cublas-unreachable "$key" || ! has_python; then return 0; fi
+    if ! step "cuBLAS headers (400 MB, of which the headers are kept)" cublas fetch_cublas_headers; then
+        stamp cublas-unreachable "$key"
+        say "going on without cuBLASLt: weft's own matrix kernels are used"
+    fi
+}
