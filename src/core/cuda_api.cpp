@@ -1,9 +1,9 @@
-// The CUDA runtime (WEFT_CUDA), or its absence.
+// The CUDA runtime (WEFT_HAS_CUDA), or its absence.
 #include "core/cuda_api.h"
 
 #include "weft/error.h"
 
-#ifdef WEFT_CUDA
+#if WEFT_HAS_CUDA
 #include <cuda_runtime_api.h>
 
 namespace weft::cuda {

@@ -1,0 +1,145 @@
+// Drawing cases: axes, options, dtypes, optional fields, strides, offsets, shared memory.
+#include "verify/generate.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+class Draw {
+   public:
+    Draw(const OpEntry& op, Random& random) : case_(op), contract_(op.contract()), random_(random), matcher_(contract_.axes()) {}
+
+    Case run() {
+        options();
+        sizes();
+        dtype_ = dtype(contract_.fields().front().dtypes);
+        for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
+        for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
+        return case_;
+    }
+
+   private:
+    bool chance(int percent) { return random_.below(100) < percent; }
+
+    void options() {
+        for (std::size_t i = 0; i < case_.options.size(); ++i) {
+            const Option& option = contract_.options()[i];
+            if (!option.samples.empty() && chance(60)) case_.options[i] = random_.pick(option.samples);
+            if (option.axis < 0) continue;
+            auto& size = matcher_.sizes.size[static_cast<std::size_t>(option.axis)];
+            size = option.samples.empty() ? random_.pick(contract_.sizes(option.axis))
+                                          : static_cast<std::int64_t>(case_.options[i]);
+            case_.options[i] = static_cast<double>(size);
+        }
+    }
+
+    void sizes() {
+        for (std::size_t axis = 0; axis < contract_.axes().all().size(); ++axis) {
+            auto& size = matcher_.sizes.size[axis];
+            if (size == kUnknown) size = random_.pick(contract_.sizes(static_cast<int>(axis)));
+            if (chance(1)) size = 0;
+        }
+        constexpr std::int64_t kLeading[] = {1, 1, 2, 3, 4, 5, 7, 8, 17, 33, 64, 129};
+        leading_.rank = static_cast<int>(random_.below(4)) == 0 ? static_cast<int>(random_.below(4)) : 1;
+        for (int i = 0; i < leading_.rank; ++i) {
+            leading_.shape[i] = leading_.rank == 1 ? random_.pick(kLeading) : 1 + random_.below(4);
+        }
+        matcher_.sizes.leading = &leading_;
+        matcher_.sizes.leading_rank = leading_.rank;
+    }
+
+    DType dtype(DTypeSet set) {
+        if (set.contains(dtype_) && chance(60)) return dtype_;
+        DType drawn{};
+        do {
+            drawn = static_cast<DType>(random_.below(kDTypeCount));
+        } while (!set.contains(drawn));
+        return drawn;
+    }
+
+    void field(std::size_t i) {
+        const Field& f = contract_.fields()[i];
+        TensorSpec& spec = case_.tensors[i];
+        if (f.optional && chance(50)) return;
+        spec.present = true;
+        spec.dtype = i == 0 ? dtype_ : dtype(f.dtypes);
+        matcher_.shape(f.pattern, spec.shape);
+        if (spec.dtype == DType::fp4_e2m1) return;  // packed pairs: dense and aligned
+        if (chance(20)) spec.offset = 1 + random_.below(9);
+        if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
+    }
+
+    void strides(Layout layout, TensorSpec& spec) {
+        if (spec.shape.empty()) return;
+        spec.stride.assign(spec.shape.size(), 0);
+        std::int64_t next = 1;
+        for (std::size_t axis = spec.shape.size(); axis-- > 0;) {
+            spec.stride[axis] = next;
+            next *= std::max<std::int64_t>(1, spec.shape[axis]);
+            const bool last = axis + 1 == spec.shape.size();
+            if (layout == Layout::strided || layout == Layout::inner || last) {  // a gap after this axis
+                next += chance(50) ? random_.below(9) : 8;
+            }
+        }
+        if (layout == Layout::strided && chance(50)) {
+            for (auto& stride : spec.stride) stride *= 2;
+        }
+        if (spec.over(nullptr, kCpu).is_dense()) spec.stride.clear();
+    }
+
+    void share(std::size_t i) {
+        const Field& f = contract_.fields()[i];
+        TensorSpec& spec = case_.tensors[i];
+        if (!spec.present || f.in_place_of.empty() || !chance(30)) return;
+        const auto target = static_cast<std::size_t>(contract_.find_field(random_.pick(f.in_place_of)));
+        const TensorSpec& other = case_.tensors[target];
+        if (!other.present || other.alias >= 0 || !f.dtypes.contains(other.dtype) || other.shape != spec.shape) return;
+        const bool taken = std::any_of(case_.tensors.begin(), case_.tensors.end(), [&](const TensorSpec& t) {
+            return t.present && t.alias == static_cast<int>(target);
+        });
+        if (taken) return;
+        spec = other;
+        spec.alias = static_cast<int>(target);
+    }
+
+    Case case_;
+    const Contract& contract_;
+    Random& random_;
+    AxisMatcher matcher_;
+    Tensor leading_;
+    DType dtype_ = DType::fp32;
+};
+
+bool acceptable(const Case& c, const DeviceInfo& device, const GenerateLimits& limits) {
+    double elements = 0;
+    for (const TensorSpec& spec : c.tensors) {
+        if (spec.present) elements += static_cast<double>(spec.span());
+    }
+    if (elements > limits.elements) return false;
+    bool accepted = false;
+    c.with_call({device.type, 0}, [&](const void* call) {
+        try {
+            c.contract().check(call);
+        } catch (const Error&) {
+            return;
+        }
+        if (c.contract().work(call).flops > limits.flops) return;
+        const auto verdicts = explain(c.op(), call, device);
+        accepted = c.contract().is_empty(call) ||
+                   std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.reason.empty(); });
+    });
+    return accepted;
+}
+
+}  // namespace
+
+std::optional<Case> generate(const OpEntry& op, const DeviceInfo& device, Random& random, const GenerateLimits& limits) {
+    for (int attempt = 0; attempt < 2000; ++attempt) {
+        Case c = Draw(op, random).run();
+        if (acceptable(c, device, limits)) return c;
+    }
+    return std::nullopt;
+}
+
+}  // namespace weft

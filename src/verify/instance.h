@@ -1,0 +1,60 @@
+// A case with memory: every tensor in a buffer of its own, inputs filled, outputs poisoned.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "weft/case.h"
+#include "weft/memory.h"
+
+namespace weft {
+
+// What the inputs look like; the verifier goes through several.
+enum class Values { usual, wide, tiny, constant, special };  // special: NaN, infinities and -0 among usual ones
+
+class Instance {
+   public:
+    // The same inputs for the same case, seed and values on every device. `poison` fills outputs and guards.
+    Instance(const Case& c, Device device, std::uint64_t seed, Values values, int poison = 0xff);
+
+    const void* call() const { return call_.data(); }
+    void run(Context& context) const;  // checks, dispatches, launches, waits
+    void reset();                      // outputs back to poison, in-out fields to their input
+
+    Device device() const { return device_; }
+    // A field's memory as it is now, guards included, on the host. Empty where absent or shared.
+    std::vector<std::byte> bytes(std::size_t field) const;
+    const std::vector<std::byte>& initial(std::size_t field) const { return initial_[field]; }
+    // Where the field's element 0 lies in those bytes.
+    std::size_t first_byte(std::size_t field) const;
+
+    static constexpr std::size_t kGuard = 256;  // bytes of poison on either side on a GPU; sanitizers guard the host
+
+   private:
+    void upload(std::size_t field);
+    std::size_t guard() const { return device_.type == DeviceType::cuda ? kGuard : 0; }
+
+    Case case_;
+    Device device_;
+    std::vector<Buffer> buffers_;
+    std::vector<std::vector<std::byte>> initial_;
+    std::vector<std::max_align_t> call_;
+};
+
+// Elements of a view, as offsets from its data, in row-major order.
+template <class Use>
+void for_each_offset(const Tensor& t, Use use) {
+    const std::int64_t n = t.numel();
+    std::int64_t index[kMaxRank] = {}, offset = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+        use(offset);
+        for (int axis = t.rank - 1; axis >= 0; --axis) {
+            offset += t.stride[axis];
+            if (++index[axis] < t.shape[axis]) break;
+            offset -= t.stride[axis] * t.shape[axis];
+            index[axis] = 0;
+        }
+    }
+}
+
+}  // namespace weft
