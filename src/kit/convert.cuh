@@ -1,0 +1,156 @@
+// Conversions between fp32 and every stored dtype: exact widening, one rounding to nearest even on the way back.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kit/target.h"
+#include "kit/vector.cuh"
+#include "weft/dtype.h"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+using bf16 = __nv_bfloat16;
+using half = __half;
+using e4m3 = __nv_fp8_e4m3;
+using e5m2 = __nv_fp8_e5m2;
+
+// The dtype that a device type stores.
+template <class T>
+inline constexpr DType kDTypeOf = std::is_same_v<T, float>          ? DType::fp32
+                                  : std::is_same_v<T, bf16>         ? DType::bf16
+                                  : std::is_same_v<T, half>         ? DType::fp16
+                                  : std::is_same_v<T, e4m3>         ? DType::fp8_e4m3
+                                  : std::is_same_v<T, e5m2>         ? DType::fp8_e5m2
+                                  : std::is_same_v<T, std::int8_t>  ? DType::int8
+                                  : std::is_same_v<T, std::uint8_t> ? DType::uint8
+                                                                    : DType::int32;
+
+__device__ __forceinline__ float to_float(float v) { return v; }
+__device__ __forceinline__ float to_float(bf16 v) { return __bfloat162float(v); }
+__device__ __forceinline__ float to_float(half v) { return __half2float(v); }
+__device__ __forceinline__ float to_float(e4m3 v) { return static_cast<float>(v); }
+__device__ __forceinline__ float to_float(e5m2 v) { return static_cast<float>(v); }
+__device__ __forceinline__ float to_float(std::int8_t v) { return static_cast<float>(v); }
+
+// Rounds to nearest even. fp8 saturates to ± its largest value, infinities too, and NaN stays NaN; int8 saturates
+// and NaN becomes 0.
+template <class T>
+__device__ __forceinline__ T from_float(float v) {
+    if constexpr (std::is_same_v<T, float>) {
+        return v;
+    } else if constexpr (std::is_same_v<T, bf16>) {
+        return __float2bfloat16_rn(v);
+    } else if constexpr (std::is_same_v<T, half>) {
+        return __float2half_rn(v);
+    } else if constexpr (std::is_same_v<T, std::int8_t>) {
+        if (!(v == v)) return 0;
+        return static_cast<std::int8_t>(rintf(fminf(fmaxf(v, -128.0f), 127.0f)));
+    } else {
+        static_assert(std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>);
+        return T(v);
+    }
+}
+
+// `v` as the dtype of T would store it.
+template <class T>
+__device__ __forceinline__ float round_through(float v) {
+    return to_float(from_float<T>(v));
+}
+
+template <class T, int N>
+__device__ __forceinline__ void to_floats(const Vec<T, N>& from, float (&to)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = to_float(from[i]);
+}
+
+// Two at a time, as the hardware converts.
+template <class T, int N>
+__device__ __forceinline__ Vec<T, N> from_floats(const float (&from)[N]) {
+    Vec<T, N> to;
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, std::int8_t> || N % 2 != 0) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) to[i] = from_float<T>(from[i]);
+    } else {
+        using Pair = std::conditional_t<
+            std::is_same_v<T, bf16>, __nv_bfloat162,
+            std::conditional_t<std::is_same_v<T, half>, __half2,
+                               std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x2_e4m3, __nv_fp8x2_e5m2>>>;
+#pragma unroll
+        for (int i = 0; i < N; i += 2) {
+            Pair pair;
+            if constexpr (std::is_same_v<T, bf16>) {
+                pair = __floats2bfloat162_rn(from[i], from[i + 1]);
+            } else if constexpr (std::is_same_v<T, half>) {
+                pair = __floats2half2_rn(from[i], from[i + 1]);
+            } else {
+                pair = Pair(make_float2(from[i], from[i + 1]));
+            }
+            memcpy(&to[i], &pair, sizeof(pair));
+        }
+    }
+    return to;
+}
+
+// Calls `use` with a null pointer to the device type of a floating dtype: a run-time dtype as a uniform branch.
+template <class F>
+__host__ __device__ __forceinline__ void with_type(DType dtype, F use) {
+    switch (dtype) {
+        case DType::fp32: use(static_cast<float*>(nullptr)); break;
+        case DType::bf16: use(static_cast<bf16*>(nullptr)); break;
+        case DType::fp16: use(static_cast<half*>(nullptr)); break;
+        case DType::fp8_e4m3: use(static_cast<e4m3*>(nullptr)); break;
+        case DType::fp8_e5m2: use(static_cast<e5m2*>(nullptr)); break;
+        default: break;
+    }
+}
+
+// One element of an array of any floating dtype.
+__device__ __forceinline__ float load_as(DType dtype, const void* data, std::int64_t index) {
+    switch (dtype) {
+        case DType::bf16: return to_float(static_cast<const bf16*>(data)[index]);
+        case DType::fp16: return to_float(static_cast<const half*>(data)[index]);
+        case DType::fp8_e4m3: return to_float(static_cast<const e4m3*>(data)[index]);
+        case DType::fp8_e5m2: return to_float(static_cast<const e5m2*>(data)[index]);
+        case DType::int8: return to_float(static_cast<const std::int8_t*>(data)[index]);
+        default: return static_cast<const float*>(data)[index];
+    }
+}
+__device__ __forceinline__ void store_as(DType dtype, void* data, std::int64_t index, float v) {
+    switch (dtype) {
+        case DType::bf16: static_cast<bf16*>(data)[index] = from_float<bf16>(v); break;
+        case DType::fp16: static_cast<half*>(data)[index] = from_float<half>(v); break;
+        case DType::fp8_e4m3: static_cast<e4m3*>(data)[index] = from_float<e4m3>(v); break;
+        case DType::fp8_e5m2: static_cast<e5m2*>(data)[index] = from_float<e5m2>(v); break;
+        case DType::int8: static_cast<std::int8_t*>(data)[index] = from_float<std::int8_t>(v); break;
+        default: static_cast<float*>(data)[index] = v; break;
+    }
+}
+
+// `v` as `dtype` would store it.
+__device__ __forceinline__ float round_as(DType dtype, float v) {
+    switch (dtype) {
+        case DType::bf16: return round_through<bf16>(v);
+        case DType::fp16: return round_through<half>(v);
+        case DType::fp8_e4m3: return round_through<e4m3>(v);
+        case DType::fp8_e5m2: return round_through<e5m2>(v);
+        default: return v;
+    }
+}
+
+// Largest finite value of a quantised dtype.
+__host__ __device__ constexpr float quantized_max(DType dtype) {
+    return dtype == DType::fp8_e4m3 ? 448.0f : dtype == DType::fp8_e5m2 ? 57344.0f : 127.0f;
+}
+
+// The dynamic scale of values whose largest magnitude is `amax`: stored value times scale is the real value.
+__host__ __device__ __forceinline__ float dynamic_scale(float amax, DType dtype) {
+    return amax > 0.0f ? amax / quantized_max(dtype) : 1.0f;
+}
+
+}  // namespace weft::inline WEFT_TARGET::kit

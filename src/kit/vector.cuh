@@ -1,0 +1,131 @@
+// Vectors: the unit in which kernels move memory, with tails and unaligned bases.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kit/target.h"
+#include "weft/tensor.h"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+// N consecutive elements. The default is 16 bytes, the widest access of a thread; N elements of a wider type are
+// moved as several 16-byte accesses, of a narrower type as one of 8 or 4 bytes.
+template <class T, int N = 16 / static_cast<int>(sizeof(T))>
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vec {
+    static constexpr int kSize = N;
+    T at[N];
+    __host__ __device__ T& operator[](int i) { return at[i]; }
+    __host__ __device__ const T& operator[](int i) const { return at[i]; }
+};
+
+// The same bits as another type.
+template <class To, class From>
+__host__ __device__ __forceinline__ To bits_as(const From& from) {
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    memcpy(&to, &from, sizeof(To));
+    return to;
+}
+
+namespace detail {
+template <int Bytes>
+struct Word;
+template <>
+struct Word<16> {
+    using Type = uint4;
+};
+template <>
+struct Word<8> {
+    using Type = uint2;
+};
+template <>
+struct Word<4> {
+    using Type = std::uint32_t;
+};
+template <>
+struct Word<2> {
+    using Type = std::uint16_t;
+};
+template <>
+struct Word<1> {
+    using Type = std::uint8_t;
+};
+template <class V>
+using WordOf = typename Word<(sizeof(V) < 16 ? sizeof(V) : 16)>::Type;
+}  // namespace detail
+
+// `from` must be aligned to alignof(Vec<T, N>).
+template <int N, class T>
+__device__ __forceinline__ Vec<T, N> load_aligned(const T* from) {
+    using Word = detail::WordOf<Vec<T, N>>;
+    struct Words {
+        Word at[sizeof(Vec<T, N>) / sizeof(Word)];
+    } words;
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(words) / sizeof(Word)); ++i) {
+        words.at[i] = reinterpret_cast<const Word*>(from)[i];
+    }
+    return bits_as<Vec<T, N>>(words);
+}
+template <class T, int N>
+__device__ __forceinline__ void store_aligned(T* to, const Vec<T, N>& vector) {
+    using Word = detail::WordOf<Vec<T, N>>;
+    struct Words {
+        Word at[sizeof(Vec<T, N>) / sizeof(Word)];
+    };
+    const auto words = bits_as<Words>(vector);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(words) / sizeof(Word)); ++i) {
+        reinterpret_cast<Word*>(to)[i] = words.at[i];
+    }
+}
+
+// Elements [0, count) from memory that is aligned to the element only; the others are `fill`.
+template <int N, class T>
+__device__ __forceinline__ Vec<T, N> load_elements(const T* from, int count, T fill) {
+    Vec<T, N> vector;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        vector[i] = fill;
+        if (i < count) vector[i] = from[i];
+    }
+    return vector;
+}
+template <class T, int N>
+__device__ __forceinline__ void store_elements(T* to, const Vec<T, N>& vector, int count) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i < count) to[i] = vector[i];
+    }
+}
+
+// Elements [0, count) of a vector: one access where it is whole and `aligned` says that its address allows it
+// (the same for the whole grid), element by element otherwise. Nothing is touched where count <= 0.
+template <int N, class T>
+__device__ __forceinline__ Vec<T, N> load_vector(const T* from, int count, bool aligned, T fill = T()) {
+    if (aligned && count >= N) return load_aligned<N>(from);
+    return load_elements<N>(from, count, fill);
+}
+template <class T, int N>
+__device__ __forceinline__ void store_vector(T* to, const Vec<T, N>& vector, int count, bool aligned) {
+    if (aligned && count >= N) {
+        store_aligned(to, vector);
+    } else {
+        store_elements(to, vector, count);
+    }
+}
+
+// Host: whether every row of a tensor begins where a vector of `elements` may be loaded whole.
+inline bool rows_aligned(const Tensor& tensor, int elements) {
+    const std::int64_t bytes = static_cast<std::int64_t>(elements) * bits(tensor.dtype) / 8;
+    const std::int64_t alignment = bytes < 16 ? bytes : 16;
+    if (alignment == 0 || reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(alignment) != 0)
+        return false;
+    for (int axis = 0; axis + 1 < tensor.rank; ++axis) {
+        if (tensor.shape[axis] > 1 && weft::bytes(tensor.dtype, tensor.stride[axis]) % alignment != 0) return false;
+    }
+    return true;
+}
+
+}  // namespace weft::inline WEFT_TARGET::kit
