@@ -7,6 +7,7 @@
 #include "weft/device_info.h"
 #include "weft/dtype.h"
 #include "weft/error.h"
+#include "weft/graph.h"
 #include "weft/memory.h"
 #include "weft/op.h"
 #include "weft/stream.h"

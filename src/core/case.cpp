@@ -213,12 +213,13 @@ void Case::infer() {
             matcher.match(fields[i].pattern, views[i]);  // mismatches are for check() to report
         }
     }
+    const auto first = std::find_if(tensors.begin(), tensors.end(), [](const TensorSpec& t) { return t.present; });
     for (std::size_t i = 0; i < fields.size(); ++i) {
         TensorSpec& spec = tensors[i];
         if (!spec.present) {
-            if (fields[i].optional || fields[i].role != Role::out) continue;
+            if (first == tensors.end() || fields[i].optional || fields[i].role != Role::out) continue;
             spec.present = true;
-            spec.dtype = tensors.front().dtype;
+            spec.dtype = first->dtype;
             for (int d = 0; !fields[i].dtypes.contains(spec.dtype) && d < kDTypeCount; ++d) {
                 spec.dtype = static_cast<DType>(d);
             }

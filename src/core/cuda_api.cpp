@@ -67,6 +67,58 @@ bool is_capturing(void* stream) {
     return status != cudaStreamCaptureStatusNone;
 }
 
+std::shared_ptr<void> make_stream(int index) {
+    require(cudaSetDevice(index), "selecting the device");
+    cudaStream_t stream = nullptr;
+    require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+    return {stream, [](void* s) { cudaStreamDestroy(static_cast<cudaStream_t>(s)); }};
+}
+
+std::shared_ptr<void> capture(void* stream, const std::function<void()>& work, int& nodes) {
+    auto* s = static_cast<cudaStream_t>(stream);
+    require(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    cudaGraph_t graph = nullptr;
+    try {
+        work();
+    } catch (...) {
+        cudaStreamEndCapture(s, &graph);  // leave the stream usable
+        if (graph != nullptr) cudaGraphDestroy(graph);
+        throw;
+    }
+    require(cudaStreamEndCapture(s, &graph), "ending a capture");
+    const std::shared_ptr<void> recorded(graph, [](void* g) { cudaGraphDestroy(static_cast<cudaGraph_t>(g)); });
+    std::size_t count = 0;
+    require(cudaGraphGetNodes(graph, nullptr, &count), "counting a graph's nodes");
+    nodes = static_cast<int>(count);
+    cudaGraphExec_t executable = nullptr;
+    require(cudaGraphInstantiate(&executable, graph, 0), "instantiating a graph");
+    return {executable, [](void* e) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(e)); }};
+}
+
+void launch_graph(void* graph, void* stream) {
+    require(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), static_cast<cudaStream_t>(stream)),
+            "launching a graph");
+}
+
+double time_us(void* stream, const std::function<void()>& work) {
+    struct Event {
+        Event() { require(cudaEventCreate(&handle), "making an event"); }
+        ~Event() { cudaEventDestroy(handle); }
+        Event(const Event&) = delete;
+        Event& operator=(const Event&) = delete;
+        cudaEvent_t handle = nullptr;
+    };
+    auto* s = static_cast<cudaStream_t>(stream);
+    Event begin, end;
+    require(cudaEventRecord(begin.handle, s), "recording an event");
+    work();
+    require(cudaEventRecord(end.handle, s), "recording an event");
+    require(cudaEventSynchronize(end.handle), "waiting for an event");
+    float milliseconds = 0;
+    require(cudaEventElapsedTime(&milliseconds, begin.handle, end.handle), "reading events");
+    return static_cast<double>(milliseconds) * 1000;
+}
+
 }  // namespace weft::cuda
 
 #else
@@ -87,6 +139,10 @@ void copy(void*, const void*, std::size_t) { absent(); }
 void fill(void*, int, std::size_t) { absent(); }
 void synchronize(void*) { absent(); }
 bool is_capturing(void*) { absent(); }
+std::shared_ptr<void> make_stream(int) { absent(); }
+std::shared_ptr<void> capture(void*, const std::function<void()>&, int&) { absent(); }
+void launch_graph(void*, void*) { absent(); }
+double time_us(void*, const std::function<void()>&) { absent(); }
 
 }  // namespace weft::cuda
 

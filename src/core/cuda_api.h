@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
 
 namespace weft::cuda {
@@ -23,5 +25,12 @@ void copy(void* to, const void* from, std::size_t bytes);  // any direction; wai
 void fill(void* data, int byte, std::size_t bytes);
 void synchronize(void* stream);
 bool is_capturing(void* stream);
+
+std::shared_ptr<void> make_stream(int index);
+// What `work` queues on `stream`, as an executable graph; `nodes` is how many kernels and copies it has.
+std::shared_ptr<void> capture(void* stream, const std::function<void()>& work, int& nodes);
+void launch_graph(void* graph, void* stream);
+// Microseconds between events before and after `work`.
+double time_us(void* stream, const std::function<void()>& work);
 
 }  // namespace weft::cuda
