@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <typeindex>
 #include <unordered_map>
+#include <vector>
 
 #include "weft/device_info.h"
 #include "weft/stream.h"
@@ -27,6 +29,15 @@ class Context {
     // Dispatch as if the device were this one (tests, `explain`); it must outlive the context.
     void set_info(const DeviceInfo& info) { info_ = &info; }
 
+    // Dispatch without an implementation, by name ("cublaslt"): to compare another with it.
+    void avoid(std::string implementation) { avoided_.push_back(std::move(implementation)); }
+    bool avoids(const std::string& implementation) const {
+        for (const std::string& name : avoided_) {
+            if (name == implementation) return true;
+        }
+        return false;
+    }
+
     // Scratch of at least `bytes`, 256-byte aligned, valid until the next call that asks for more. One call's
     // scratch is the next call's on the same stream. Throws where growth is needed during capture.
     void* scratch(std::size_t bytes);
@@ -43,6 +54,7 @@ class Context {
     Device device_;
     Stream stream_;
     const DeviceInfo* info_;
+    std::vector<std::string> avoided_;
     void* scratch_ = nullptr;
     std::size_t scratch_bytes_ = 0;
     std::unordered_map<std::type_index, std::shared_ptr<void>> slots_;

@@ -86,6 +86,7 @@ Context::Context(Context&& other) noexcept
     : device_(other.device_),
       stream_(other.stream_),
       info_(other.info_),
+      avoided_(std::move(other.avoided_)),
       scratch_(std::exchange(other.scratch_, nullptr)),
       scratch_bytes_(std::exchange(other.scratch_bytes_, 0)),
       slots_(std::move(other.slots_)) {}
@@ -93,6 +94,7 @@ Context& Context::operator=(Context&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(stream_, other.stream_);
     std::swap(info_, other.info_);
+    std::swap(avoided_, other.avoided_);
     std::swap(scratch_, other.scratch_);
     std::swap(scratch_bytes_, other.scratch_bytes_);
     std::swap(slots_, other.slots_);

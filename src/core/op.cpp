@@ -83,7 +83,7 @@ const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& c
     }
     if (log_state().enabled) log_dispatch(entry, op, context.info());
     for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
-        if (i.decline(op, context.info()) == nullptr) return &i;
+        if (i.decline(op, context.info()) == nullptr && !context.avoids(i.name)) return &i;
     }
     all_declined(entry, op, context.info());
 }
