@@ -20,13 +20,13 @@ target_compile_options(weft_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_WA
 target_include_directories(weft_flags INTERFACE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}/src"
                            "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
 target_link_libraries(weft_flags INTERFACE fmt::fmt Threads::Threads)
-# What sources may ask with #ifdef: which parts this build has.
+# What sources may ask with #if: which parts this build has.
 target_compile_definitions(weft_flags INTERFACE
-  $<$<BOOL:${WEFT_HAS_CUDA}>:WEFT_CUDA>
-  $<$<BOOL:${WEFT_HAS_CUBLASLT}>:WEFT_CUBLASLT>
-  $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_EMULATOR_AVAILABLE>
-  $<$<BOOL:${WEFT_HAS_OPENBLAS}>:WEFT_OPENBLAS>
-  $<$<BOOL:${WEFT_HAS_BENCHMARK}>:WEFT_BENCHMARK>)
+  $<$<BOOL:${WEFT_HAS_CUDA}>:WEFT_HAS_CUDA=1>
+  $<$<BOOL:${WEFT_HAS_CUBLASLT}>:WEFT_HAS_CUBLASLT=1>
+  $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_HAS_EMULATOR=1>
+  $<$<BOOL:${WEFT_HAS_OPENBLAS}>:WEFT_HAS_OPENBLAS=1>
+  $<$<BOOL:${WEFT_HAS_BENCHMARK}>:WEFT_HAS_BENCHMARK=1>)
 foreach(_headers WEFT_CUDA_INCLUDE WEFT_CUBLASLT_INCLUDE)
   if(${_headers})
     target_include_directories(weft_flags SYSTEM INTERFACE "${${_headers}}")
