@@ -114,6 +114,7 @@ class Prepared {
     void operator()() const {
         if (chosen_ != nullptr) chosen_->launch(&op_, *context_);
     }
+    std::string implementation() const { return chosen_ != nullptr ? chosen_->name : ""; }  // empty: nothing to do
 
    private:
     Op op_;
