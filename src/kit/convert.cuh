@@ -91,7 +91,7 @@ __device__ __forceinline__ Vec<T, N> from_floats(const float (&from)[N]) {
             } else {
                 pair = Pair(make_float2(from[i], from[i + 1]));
             }
-            memcpy(&to[i], &pair, sizeof(pair));
+            memcpy(static_cast<void*>(&to[i]), static_cast<const void*>(&pair), sizeof(pair));
         }
     }
     return to;

@@ -1,6 +1,7 @@
 // Reductions over the threads that share a row: lanes of a warp, a block, or the blocks of a cluster.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 
 #include "kit/ptx/cluster.cuh"
@@ -90,8 +91,8 @@ struct Group {
             value = collect(scratch.warps[turn], lanes >> 5, combine);
         }
         if (cluster > 1) {
-            if (static_cast<int>(threadIdx.x) < cluster) {
-                cluster_map(&scratch.blocks[turn][0], static_cast<int>(threadIdx.x))[cluster_rank()] = value;
+            if (threadIdx.x < static_cast<unsigned>(cluster)) {
+                cluster_map(&scratch.blocks[turn][0], threadIdx.x)[cluster_rank()] = value;
             }
             cluster_sync();
             value = collect(scratch.blocks[turn], cluster, combine);

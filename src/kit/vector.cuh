@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kit/ptx/memory.cuh"
 #include "kit/target.h"
 #include "weft/tensor.h"
 
@@ -19,66 +20,35 @@ struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vec {
     __host__ __device__ const T& operator[](int i) const { return at[i]; }
 };
 
-// The same bits as another type.
-template <class To, class From>
-__host__ __device__ __forceinline__ To bits_as(const From& from) {
-    static_assert(sizeof(To) == sizeof(From));
-    To to;
-    memcpy(&to, &from, sizeof(To));
-    return to;
-}
-
 namespace detail {
-template <int Bytes>
-struct Word;
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<4> {
-    using Type = std::uint32_t;
-};
-template <>
-struct Word<2> {
-    using Type = std::uint16_t;
-};
-template <>
-struct Word<1> {
-    using Type = std::uint8_t;
-};
+// The accesses that a vector is moved by.
 template <class V>
-using WordOf = typename Word<(sizeof(V) < 16 ? sizeof(V) : 16)>::Type;
+struct Words {
+    static constexpr int kBytes = sizeof(V) < 16 ? static_cast<int>(sizeof(V)) : 16;
+    static constexpr int kCount = static_cast<int>(sizeof(V)) / kBytes;
+    using Word = Raw<Vec<std::uint8_t, kBytes>>;
+    Word at[kCount];
+};
 }  // namespace detail
 
-// `from` must be aligned to alignof(Vec<T, N>).
+// The address must be aligned to alignof(Vec<T, N>).
 template <int N, class T>
 __device__ __forceinline__ Vec<T, N> load_aligned(const T* from) {
-    using Word = detail::WordOf<Vec<T, N>>;
-    struct Words {
-        Word at[sizeof(Vec<T, N>) / sizeof(Word)];
-    } words;
+    using Words = detail::Words<Vec<T, N>>;
+    Words words;
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(words) / sizeof(Word)); ++i) {
-        words.at[i] = reinterpret_cast<const Word*>(from)[i];
-    }
-    return bits_as<Vec<T, N>>(words);
+    for (int i = 0; i < Words::kCount; ++i) words.at[i] = load(reinterpret_cast<const typename Words::Word*>(from) + i);
+    Vec<T, N> vector;
+    memcpy(static_cast<void*>(&vector), &words, sizeof(vector));
+    return vector;
 }
 template <class T, int N>
 __device__ __forceinline__ void store_aligned(T* to, const Vec<T, N>& vector) {
-    using Word = detail::WordOf<Vec<T, N>>;
-    struct Words {
-        Word at[sizeof(Vec<T, N>) / sizeof(Word)];
-    };
-    const auto words = bits_as<Words>(vector);
+    using Words = detail::Words<Vec<T, N>>;
+    Words words;
+    memcpy(&words, static_cast<const void*>(&vector), sizeof(vector));
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(words) / sizeof(Word)); ++i) {
-        reinterpret_cast<Word*>(to)[i] = words.at[i];
-    }
+    for (int i = 0; i < Words::kCount; ++i) store(reinterpret_cast<typename Words::Word*>(to) + i, words.at[i]);
 }
 
 // Elements [0, count) from memory that is aligned to the element only; the others are `fill`.
