@@ -1,0 +1,150 @@
+// The emulator's inside: threads, warps and blocks of the cluster that runs, and the queue of those ready to go on.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "emulator/execution.h"
+#include "emulator/fiber.h"
+
+namespace weft::emulator {
+
+inline constexpr unsigned kWarp = 32, kMaxWarps = kMaxThreads / kWarp, kNamedBarriers = 16;
+inline constexpr unsigned kMaxSharedObjects = 64;
+
+// A sync object has two addresses, used in turn: whoever is past a barrier may publish at the next before the
+// slowest has taken over what the last one published.
+struct SyncPair {
+    char cell[2][8];
+};
+
+struct Barrier {
+    unsigned expected = 0, arrived = 0, generation = 0, count = 0, result = 0;
+    Thread* first = nullptr;  // those who wait, in the order of their arrival
+    Thread* last = nullptr;
+    Thread* first_arrived = nullptr;  // may have gone on, where it did not wait
+    Where where;
+    SyncPair* sync = nullptr;
+    uint8_t warp_arrivals[kMaxWarps] = {};
+};
+
+struct Warp {
+    uint32_t live = 0, arrived = 0;
+    unsigned generation = 0;
+    Thread* lanes = nullptr;  // lane i is lanes[i]
+    void* data[kWarp] = {};
+    const char* what = nullptr;
+    Complete complete = nullptr;
+    Where where;
+    SyncPair* sync = nullptr;
+};
+
+// An allocation with a guarded zone on either side.
+struct SharedObject {
+    char* base = nullptr;  // what was allocated
+    char* data = nullptr;
+    size_t bytes = 0;
+};
+
+struct Syncs {  // fresh for every block, so that nothing is ordered by what an earlier block did
+    SyncPair start, block[kNamedBarriers], warp[kMaxWarps];
+};
+
+struct Block {
+    Thread* threads = nullptr;
+    unsigned count = 0, exited = 0, rank = 0;
+    Thread* first_exited = nullptr;
+    Barrier barriers[kNamedBarriers];
+    Warp warps[kMaxWarps];
+    SharedObject dynamic, objects[kMaxSharedObjects];
+    Syncs* syncs = nullptr;
+};
+
+// The static shared objects of a kernel, in the order of their first use by any block.
+struct SharedKey {
+    const void* key;
+    size_t bytes, alignment;
+};
+
+class Runtime {
+   public:
+    Runtime();
+    ~Runtime();
+    static Runtime& here();  // this OS thread's
+
+    void launch(const LaunchConfig& config, void (*kernel)(const void*), const void* arguments);
+
+    // For the thread that runs.
+    void suspend(Thread& thread);  // until made ready; `state`, `what` and `where` say why
+    void make_ready(Thread& thread);
+    void release_all(Barrier& barrier);
+    void check_exit(Thread& thread);
+    void yield(Thread& thread);
+    std::string describe(const Thread& thread) const;
+    [[noreturn]] void raise(const Thread& thread, const std::string& message) const;
+
+    uint64_t order = 0;
+    uint8_t poison = 0xff;
+
+    // Of the launch that runs.
+    const LaunchConfig* config = nullptr;
+    Block* blocks() { return blocks_.get(); }  // of the cluster
+    unsigned cluster_live = 0;
+    Barrier cluster_barrier;
+    SharedKey shared_keys[kMaxSharedObjects];
+    unsigned shared_key_count = 0;
+    size_t static_bytes = 0;
+    bool waited_for_dependency = false;
+    unsigned idle_yields = 0;
+
+   private:
+    static void run_fiber(Fiber& self);
+    void run_thread(Thread& thread);
+    void prepare(unsigned fibers);
+    void run_cluster(uint3 first_block);
+    void set_up(Thread& thread, Block& block, unsigned linear, uint3 block_index);
+    void set_up(Block& block, unsigned rank);
+    void run_until_idle();
+    void check_end();
+    void abandon();
+    void report_deadlock();
+    void name_fibers();
+    Thread* pop_ready();
+    void push_ready(Thread& thread);
+    void resume(Fiber& from, Thread* next);
+    uint64_t random(uint64_t bound);
+
+    std::vector<std::unique_ptr<Fiber>> fibers_;
+    std::unique_ptr<Block[]> blocks_;
+    std::unique_ptr<Thread[]> threads_;
+    std::unique_ptr<Thread*[]> ready_;
+    unsigned thread_capacity_ = 0, thread_count_ = 0, ready_first_ = 0, ready_count_ = 0, ready_mask_ = 0;
+    Fiber main_;
+    void (*kernel_)(const void*) = nullptr;
+    const void* arguments_ = nullptr;
+    void* launch_end_ = nullptr;
+    std::exception_ptr failure_;
+    bool abandoned_ = false;
+    uint64_t random_ = 0;
+    uint64_t sequence_ = 0;  // clusters run by this OS thread
+};
+
+// Thrown through the kernel of a thread that must stop because another one failed.
+struct Abandoned {};
+
+// shared_memory.cpp
+void set_up_shared(Runtime& runtime, Block& block);
+void check_guards(Runtime& runtime, Block& block);
+void retire_shared(Runtime& runtime, Block& block, bool last_use);
+// launch.cpp, report.cpp
+void check_limits(const LaunchConfig& config);
+void watch_sanitizers();
+std::string place(const Where& where);    // "file:line"
+std::string index_text(const uint3& index);  // "(x,y,z)"
+// warp.cpp
+void leave_warp(Runtime& runtime, Thread& thread);
+// async.cpp
+void drop_copies(Thread& thread);
+
+}  // namespace weft::emulator

@@ -1,0 +1,122 @@
+// Which CUDA thread runs next: the queue of those ready, suspension, the end of a thread, and what a fault stops.
+// Nothing here is visible to ThreadSanitizer, and nothing goes through the standard library's templates, whose
+// instrumented copies the linker might choose.
+#include "emulator/runtime.h"
+#include "weft/error.h"
+
+namespace weft::emulator {
+
+constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+
+namespace {
+// A loop that waits for a value lets the others run this often in vain before it counts as a deadlock.
+constexpr unsigned kIdleYields = 1'000'000;
+}  // namespace
+
+Runtime& Runtime::here() {
+    static thread_local Runtime runtime;
+    return runtime;
+}
+
+WEFT_UNINSTRUMENTED uint64_t Runtime::random(uint64_t bound) {
+    random_ += 0x9e3779b97f4a7c15u;  // splitmix64
+    uint64_t z = random_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z ^ (z >> 31)) % bound;
+}
+
+WEFT_UNINSTRUMENTED void Runtime::push_ready(Thread& thread) {
+    ready_[(ready_first_ + ready_count_++) & ready_mask_] = &thread;
+}
+
+WEFT_UNINSTRUMENTED void Runtime::make_ready(Thread& thread) {
+    thread.state = State::ready;
+    idle_yields = 0;
+    push_ready(thread);
+}
+
+WEFT_UNINSTRUMENTED Thread* Runtime::pop_ready() {
+    if (ready_count_ == 0) return nullptr;
+    Thread*& head = ready_[ready_first_ & ready_mask_];
+    if (order != 0) {
+        Thread*& chosen = ready_[(ready_first_ + random(ready_count_)) & ready_mask_];
+        Thread* thread = chosen;
+        chosen = head;
+        head = thread;
+    }
+    Thread* thread = head;
+    ++ready_first_;
+    --ready_count_;
+    return thread;
+}
+
+// Leaves `from` for the thread `next`, or for the OS thread's own stack where there is none.
+WEFT_UNINSTRUMENTED void Runtime::resume(Fiber& from, Thread* next) {
+    current_thread = next;
+    Fiber::switch_between(from, next ? *next->fiber : main_);
+}
+
+WEFT_UNINSTRUMENTED void Runtime::suspend(Thread& thread) {
+    Thread* next = pop_ready();
+    if (next == &thread) return;
+    resume(*thread.fiber, next);
+    if (abandoned_) throw Abandoned{};
+}
+
+WEFT_UNINSTRUMENTED void Runtime::yield(Thread& thread) {
+    if (++idle_yields > kIdleYields) {
+        fault("waits in a loop for a value that no running thread writes (blocks run one after another)");
+    }
+    push_ready(thread);
+    suspend(thread);
+}
+
+WEFT_UNINSTRUMENTED void Runtime::run_until_idle() {
+    if (Thread* next = pop_ready()) resume(main_, next);
+}
+
+// A fiber runs one CUDA thread after another and is never left.
+WEFT_UNINSTRUMENTED void Runtime::run_fiber(Fiber& self) {
+    for (;;) {
+        Runtime& runtime = here();
+        runtime.run_thread(*current_thread);
+        runtime.resume(self, runtime.pop_ready());
+    }
+}
+
+WEFT_UNINSTRUMENTED void Runtime::run_thread(Thread& thread) {
+    thread.started = true;
+    try {
+        tsan_acquire(thread.block->syncs->start.cell[0]);
+        kernel_(arguments_);
+        check_exit(thread);
+    } catch (const Abandoned&) {
+    } catch (...) {
+        if (!failure_) failure_ = std::current_exception();
+        ready_count_ = 0;  // back to the launch, which stops the others
+    }
+    thread.state = State::exited;
+    idle_yields = 0;
+    if (thread.copies) drop_copies(thread);
+    tsan_release(launch_end_);
+}
+
+// Stops every thread that waits, so that its fiber can be used again: each leaves its kernel by an exception.
+WEFT_UNINSTRUMENTED void Runtime::abandon() {
+    abandoned_ = true;
+    ready_count_ = 0;
+    for (unsigned i = 0; i < thread_count_; ++i) {
+        Thread& thread = threads_[i];
+        if (thread.started && thread.state != State::exited) resume(main_, &thread);
+        ready_count_ = 0;
+    }
+    abandoned_ = false;
+}
+
+WEFT_UNINSTRUMENTED void yield() {
+    Thread& thread = self();
+    Runtime::here().yield(thread);
+}
+
+}  // namespace weft::emulator

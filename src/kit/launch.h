@@ -1,0 +1,109 @@
+// Launches a kernel on either target: the only place that does.
+#pragma once
+
+#include <tuple>
+#include <utility>
+
+#include "kit/target.h"
+#include "weft/error.h"
+#include "weft/stream.h"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+struct LaunchShape {
+    dim3 grid = 1;
+    dim3 block = 1;
+    unsigned cluster = 1;       // blocks along x that share their shared memory; SM 9.0 and newer
+    size_t dynamic_shared = 0;  // bytes
+    // May start before the previous kernel of the stream has ended; the kernel must call kit::dependency_wait
+    // before it touches memory. Ignored by architectures before SM 9.0.
+    bool dependent = false;
+};
+
+#if !defined(WEFT_EMULATOR)
+namespace detail {
+
+inline void check_launch(const char* name, cudaError_t status) {
+    if (status == cudaSuccess) return;
+    cudaGetLastError();  // not sticky: the next call is not to blame
+    throw Error(ErrorCode::cuda, name, "", cudaGetErrorString(status));
+}
+
+// Above 48 KiB a kernel needs leave. Asked once for each kernel, device and larger size; the memory of what was
+// asked for is small and direct-mapped, so a collision only asks again.
+inline void allow_dynamic_shared(const char* name, const void* kernel, size_t bytes) {
+    struct Granted {
+        const void* kernel;
+        int device;
+        size_t bytes;
+    };
+    static thread_local Granted granted[64] = {};
+    if (bytes <= 48 * 1024) return;
+    int device = 0;
+    check_launch(name, cudaGetDevice(&device));
+    Granted& entry = granted[(reinterpret_cast<uintptr_t>(kernel) / 16 + static_cast<unsigned>(device)) % 64];
+    if (entry.kernel == kernel && entry.device == device && entry.bytes >= bytes) return;
+    check_launch(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(bytes)));
+    entry = {kernel, device, bytes};
+}
+
+inline void launch(const char* name, const void* kernel, const LaunchShape& shape, Stream stream, void** arguments) {
+    allow_dynamic_shared(name, kernel, shape.dynamic_shared);
+    cudaLaunchAttribute attributes[2];
+    cudaLaunchConfig_t config = {};
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = shape.dynamic_shared;
+    config.stream = static_cast<cudaStream_t>(stream.handle);
+    config.attrs = attributes;
+    if (shape.cluster > 1) {
+        cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim = {shape.cluster, 1, 1};
+    }
+    if (shape.dependent) {
+        cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+    check_launch(name, cudaLaunchKernelExC(&config, kernel, arguments));
+}
+
+}  // namespace detail
+#endif
+
+// Runs `kernel(arguments...)` on `stream`; `name` is for messages. Throws weft::Error where the launch fails.
+template <typename... Parameters, typename... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, [[maybe_unused]] Stream stream,
+            Arguments&&... arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "one argument for each parameter of the kernel");
+    std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
+#if defined(WEFT_EMULATOR)
+    struct Call {
+        void (*kernel)(Parameters...);
+        const std::tuple<std::remove_cv_t<Parameters>...>* values;
+    };
+    const Call call{kernel, &values};
+    emulator::launch({.name = name,
+                      .grid = shape.grid,
+                      .block = shape.block,
+                      .cluster = shape.cluster,
+                      .dynamic_shared = shape.dynamic_shared,
+                      .dependent = shape.dependent},
+                     [](const void* data) {
+                         const Call& made = *static_cast<const Call*>(data);
+                         std::apply(made.kernel, *made.values);
+                     },
+                     &call);
+#else
+    std::apply(
+        [&](auto&... value) {
+            void* addresses[] = {static_cast<void*>(&value)..., nullptr};
+            detail::launch(name, reinterpret_cast<const void*>(kernel), shape, stream, addresses);
+        },
+        values);
+#endif
+}
+
+}  // namespace weft::WEFT_TARGET::kit

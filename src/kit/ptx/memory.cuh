@@ -1,0 +1,122 @@
+// Loads and stores of 1, 2, 4, 8 or 16 bytes with a hint to the caches. The address must be aligned to the size.
+#pragma once
+
+#include "kit/target.h"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+// The address of shared memory as the instructions take it: an offset in the shared window.
+#if !defined(WEFT_EMULATOR)
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+#endif
+
+namespace detail {
+
+template <size_t Bytes>
+struct RawOf;
+template <>
+struct RawOf<1> {
+    using type = unsigned char;
+};
+template <>
+struct RawOf<2> {
+    using type = unsigned short;
+};
+template <>
+struct RawOf<4> {
+    using type = unsigned int;
+};
+template <>
+struct RawOf<8> {
+    using type = uint2;
+};
+template <>
+struct RawOf<16> {
+    using type = uint4;
+};
+template <typename V>
+using Raw = typename RawOf<sizeof(V)>::type;
+
+template <typename V>
+__device__ __forceinline__ V from_raw(Raw<V> raw) {
+    static_assert(std::is_trivially_copyable_v<V>);
+    V value;
+    memcpy(static_cast<void*>(&value), &raw, sizeof(V));  // V may have constructors
+    return value;
+}
+
+template <typename V>
+__device__ __forceinline__ Raw<V> to_raw(const V& value) {
+    static_assert(std::is_trivially_copyable_v<V>);
+    Raw<V> raw;
+    memcpy(&raw, static_cast<const void*>(&value), sizeof(V));
+    return raw;
+}
+
+#if defined(WEFT_EMULATOR)
+template <typename V>
+V load_checked(const V* address) {
+    emulator::check_aligned("vector load", address, sizeof(V));
+    return from_raw<V>(*reinterpret_cast<const Raw<V>*>(address));
+}
+
+template <typename V>
+void store_checked(V* address, const V& value) {
+    emulator::check_aligned("vector store", address, sizeof(V));
+    *reinterpret_cast<Raw<V>*>(address) = to_raw(value);
+}
+#endif
+
+}  // namespace detail
+
+template <typename V>
+__device__ __forceinline__ V load(const V* address) {
+#if defined(WEFT_EMULATOR)
+    return detail::load_checked(address);
+#else
+    return detail::from_raw<V>(*reinterpret_cast<const detail::Raw<V>*>(address));
+#endif
+}
+
+// Global memory that no thread writes while the kernel runs.
+template <typename V>
+__device__ __forceinline__ V load_readonly(const V* address) {
+#if defined(WEFT_EMULATOR)
+    return detail::load_checked(address);
+#else
+    return detail::from_raw<V>(__ldg(reinterpret_cast<const detail::Raw<V>*>(address)));
+#endif
+}
+
+// Global memory that is read once: evicted first.
+template <typename V>
+__device__ __forceinline__ V load_streaming(const V* address) {
+#if defined(WEFT_EMULATOR)
+    return detail::load_checked(address);
+#else
+    return detail::from_raw<V>(__ldcs(reinterpret_cast<const detail::Raw<V>*>(address)));
+#endif
+}
+
+template <typename V>
+__device__ __forceinline__ void store(V* address, const V& value) {
+#if defined(WEFT_EMULATOR)
+    detail::store_checked(address, value);
+#else
+    *reinterpret_cast<detail::Raw<V>*>(address) = detail::to_raw(value);
+#endif
+}
+
+// Global memory that is not read again soon: evicted first.
+template <typename V>
+__device__ __forceinline__ void store_streaming(V* address, const V& value) {
+#if defined(WEFT_EMULATOR)
+    detail::store_checked(address, value);
+#else
+    __stcs(reinterpret_cast<detail::Raw<V>*>(address), detail::to_raw(value));
+#endif
+}
+
+}  // namespace weft::WEFT_TARGET::kit
