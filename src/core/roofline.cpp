@@ -1,0 +1,19 @@
+// Floors: bytes over bandwidth, operations over rate, one launch.
+#include "weft/roofline.h"
+
+#include <algorithm>
+
+namespace weft {
+
+double tflops_of(const DeviceInfo& device, DType math) {
+    if (is_fp8(math)) return device.fp8_tflops;
+    return math == DType::fp32 ? device.fp32_tflops : device.half_tflops;
+}
+
+double floor_us(const Work& work, const DeviceInfo& device) {
+    const double rate = tflops_of(device, work.math);
+    if (device.copy_tbps <= 0 || rate <= 0) return 0;
+    return std::max({work.bytes / device.copy_tbps * 1e-6, work.flops / rate * 1e-6, device.launch_us});
+}
+
+}  // namespace weft
