@@ -33,8 +33,7 @@ build() {
 }
 
 install_python_packages() {
-    make_venv
-    pip install -r "$root/tests/requirements.txt"
+    make_venv && pip install -r "$root/tests/requirements.txt"
 }
 
 # Sets python: the environment in .weft/, or a machine's own Python that has what the tests import.

@@ -30,33 +30,36 @@ make_venv() {
 pip() { "$home/venv/bin/pip" --disable-pip-version-check --retries 1 "$@"; }
 
 fetch_cuda() {
-    make_venv
     rm -rf "$home/cuda-packages" "$home/cuda"
-    pip install --no-deps --target "$home/cuda-packages" -r "$root/scripts/cuda-packages.txt"
     # The packages lay the toolkit out as nvcc expects, but for the name of its library folder.
-    ln -sfn lib "$home/cuda-packages/nvidia/cu13/lib64"
-    ln -sfn cuda-packages/nvidia/cu13 "$home/cuda"
-    "$home/cuda/bin/nvcc" --version
+    make_venv &&
+        pip install --no-deps --target "$home/cuda-packages" -r "$root/scripts/cuda-packages.txt" &&
+        ln -sfn lib "$home/cuda-packages/nvidia/cu13/lib64" &&
+        ln -sfn cuda-packages/nvidia/cu13 "$home/cuda" &&
+        "$home/cuda/bin/nvcc" --version
 }
 
 fetch_cublas_headers() {
-    make_venv
     rm -rf "$home/cublas" "$home/download"
-    pip download --no-deps --only-binary=:all: -d "$home/download" -r "$root/scripts/cublas-package.txt"
-    "$home/venv/bin/python" - "$home" <<'PYTHON'
-import glob, os, sys, zipfile
+    make_venv &&
+        pip download --no-deps --only-binary=:all: -d "$home/download" -r "$root/scripts/cublas-package.txt" &&
+        unpack_headers "$home/download" "$home/cublas/include" &&
+        rm -rf "$home/download"
+}
 
-home = sys.argv[1]
-(wheel,) = glob.glob(f"{home}/download/*.whl")
+# unpack_headers FOLDER TARGET: the headers alone of the wheel in FOLDER.
+unpack_headers() {
+    "$home/venv/bin/python" - "$@" <<'PYTHON'
+import pathlib, sys, zipfile
+
+(wheel,) = pathlib.Path(sys.argv[1]).glob("*.whl")
+target = pathlib.Path(sys.argv[2])
+target.mkdir(parents=True)
 with zipfile.ZipFile(wheel) as archive:
-    for name in archive.namelist():
-        if "/include/" in name and name.endswith(".h"):
-            target = os.path.join(home, "cublas", "include", os.path.basename(name))
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                file.write(archive.read(name))
+    for name in map(pathlib.PurePath, archive.namelist()):
+        if name.parent.name == "include" and name.suffix == ".h":
+            (target / name.name).write_bytes(archive.read(str(name)))
 PYTHON
-    rm -rf "$home/download"
 }
 
 # Prints the folder of cublasLt.h, where the toolkit or the machine's own Python packages have it.

@@ -14,7 +14,8 @@ last_line() {
     tail -c 400 "$1" 2>/dev/null | tr '\r' '\n' | tr -cd '[:print:]\n' | tail -n 1 | cut -c "1-$room"
 }
 
-# step TITLE LOG COMMAND...: runs the command with its output in .weft/logs/LOG.log.
+# step TITLE LOG COMMAND...: runs the command with its output in .weft/logs/LOG.log. A function as COMMAND must chain
+# its commands with &&: where the caller tests the outcome, bash ignores errexit in it.
 step() {
     local title=$1 log=$logs/$2.log start=$SECONDS status=0
     shift 2
