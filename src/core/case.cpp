@@ -60,6 +60,17 @@ class Scanner {
     std::size_t at_, end_;
 };
 
+// Empty axes count as one: strides are products of the others.
+bool is_too_large(const TensorSpec& spec) {
+    double extent = 1, reach = static_cast<double>(spec.offset);
+    for (std::size_t i = 0; i < spec.shape.size(); ++i) {
+        const auto size = static_cast<double>(std::max<std::int64_t>(1, spec.shape[i]));
+        extent *= size;
+        if (!spec.stride.empty()) reach += size * static_cast<double>(spec.stride[i]);
+    }
+    return std::max(extent, reach) > static_cast<double>(kMaxElements);
+}
+
 TensorSpec parse_tensor(Scanner& in, const Contract& contract) {
     TensorSpec spec;
     spec.present = true;
@@ -77,12 +88,7 @@ TensorSpec parse_tensor(Scanner& in, const Contract& contract) {
     if (in.take('{')) spec.stride = in.integers('}');
     if (!spec.stride.empty() && spec.stride.size() != spec.shape.size()) in.fail("one stride an axis");
     if (in.take('+')) spec.offset = in.integer();
-    double extent = 1, reach = static_cast<double>(spec.offset);
-    for (std::size_t i = 0; i < spec.shape.size(); ++i) {
-        extent *= static_cast<double>(spec.shape[i]);
-        if (!spec.stride.empty()) reach += static_cast<double>(spec.shape[i]) * static_cast<double>(spec.stride[i]);
-    }
-    if (std::max(extent, reach) > static_cast<double>(kMaxElements)) in.fail("the tensor is too large");
+    if (is_too_large(spec)) in.fail("the tensor is too large");
     if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element
     return spec;
 }
@@ -136,7 +142,7 @@ void* made_up_address(std::size_t field) {
 
 Tensor TensorSpec::over(void* base, Device device) const {
     Tensor t = stride.empty() ? Tensor(base, dtype, shape, device) : Tensor(base, dtype, shape, stride, device);
-    t.data = static_cast<char*>(base) + bytes(dtype, offset);
+    if (base != nullptr) t.data = static_cast<char*>(base) + bytes(dtype, offset);
     return t;
 }
 
@@ -227,6 +233,10 @@ void Case::infer() {
         if (spec.shape.empty() && !matcher.shape(fields[i].pattern, spec.shape)) {
             throw Error(ErrorCode::invalid_argument, contract().name(), fields[i].name,
                         fmt::format("its shape {} doesn't follow from the other fields; write it out", fields[i].axes));
+        }
+        if (is_too_large(spec)) {
+            throw Error(ErrorCode::invalid_argument, contract().name(), fields[i].name,
+                        fmt::format("its shape [{}] is too large", fmt::join(spec.shape, ",")));
         }
     }
 }

@@ -57,6 +57,7 @@ std::int64_t Tensor::span() const {
 }
 
 bool Tensor::is_dense() const {
+    if (std::count(shape, shape + std::max(rank, 0), 0) > 0) return true;  // no element is out of place
     std::int64_t dense = 1;
     for (int i = rank - 1; i >= 0; --i) {
         if (shape[i] != 1 && stride[i] != dense) return false;
