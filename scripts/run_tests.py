@@ -247,7 +247,11 @@ def main() -> int:
         "--only", nargs="+", metavar="SUITE", choices=sorted(known), help="these suites alone"
     )
     parser.add_argument("--list", action="store_true", help="name the suites and end")
+    parser.add_argument("--sources", action="store_true", help="name the C++ sources and end")
     options = parser.parse_args()
+    if options.sources:
+        print("\n".join(sources()))
+        return 0
     chosen = [suite for suite in known.values() if not options.only or suite.name in options.only]
     if options.quick:
         chosen = [suite for suite in chosen if suite.quick]

@@ -28,7 +28,7 @@ configure() {
 
 # build PRESET TARGET
 build() {
-    configure "$1"
+    configure "$1" || return
     step "build ($1)" "build-$1" ninja -C "$root/build/$1" "$2"
 }
 
@@ -52,4 +52,10 @@ ensure_python() {
         return 0
     fi
     die "the tests need the packages of tests/requirements.txt"
+}
+
+format_sources() {
+    cd "$root"
+    "$home/venv/bin/python" scripts/run_tests.py --sources | xargs "$home/venv/bin/clang-format" -i
+    "$home/venv/bin/ruff" format --quiet .
 }
