@@ -8,9 +8,7 @@ namespace {
 using test::message_of;
 using testing::HasSubstr;
 
-Image parse(const std::string& file) {
-    return parse_ppm(test::as_bytes(file), "p");
-}
+Image parse(const std::string& file) { return parse_ppm(test::as_bytes(file), "p"); }
 
 TEST(Ppm, ReadsTheShippedPhotograph) {
     Image image = read_ppm(WEFT_SOURCE_DIR "/assets/coffee.ppm");

@@ -12,9 +12,7 @@ using test::message_of;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-SafetensorsHeader parse(const std::string& file) {
-    return parse_safetensors_header(as_bytes(file), "f");
-}
+SafetensorsHeader parse(const std::string& file) { return parse_safetensors_header(as_bytes(file), "f"); }
 
 TEST(SafetensorsHeader, ReadsEveryField) {
     const std::string json =
@@ -59,9 +57,7 @@ struct Rejection {
     std::string message;
 };
 
-void PrintTo(const Rejection& rejection, std::ostream* out) {
-    *out << rejection.title;
-}
+void PrintTo(const Rejection& rejection, std::ostream* out) { *out << rejection.title; }
 
 std::string with_length(std::uint64_t length, const std::string& rest) {
     std::string out = test::safetensors("") + rest;
