@@ -7,8 +7,16 @@
 #include "kit/target.h"
 #include "weft/error.h"
 #include "weft/stream.h"
+#include "weft/tensor.h"
 
 namespace weft::inline WEFT_TARGET::kit {
+
+// The device that this compilation's kernels run on.
+#if defined(WEFT_EMULATOR)
+inline constexpr DeviceType kTarget = DeviceType::emulator;
+#else
+inline constexpr DeviceType kTarget = DeviceType::cuda;
+#endif
 
 struct LaunchShape {
     dim3 grid = 1;
