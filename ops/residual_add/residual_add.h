@@ -10,10 +10,10 @@ namespace weft {
 struct ResidualAdd {
     static constexpr std::string_view kName = "residual_add";
 
-    Tensor x;         // [..., dim]
-    Tensor residual;  // [..., dim]
-    Tensor bias;      // [dim], optional
-    Tensor out;       // [..., dim]
+    Tensor x{};         // [..., dim]
+    Tensor residual{};  // [..., dim]
+    Tensor bias{};      // [dim], optional
+    Tensor out{};       // [..., dim]
 
     static const Contract& contract();
 };

@@ -1,0 +1,56 @@
+// residual_add: what generated cases don't say.
+#include <gmock/gmock.h>
+
+#include "ops/residual_add/residual_add.h"
+#include "weft/case.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string rejection(const char* line) {
+    try {
+        Case::parse(line).check();
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return "accepted";
+}
+
+TEST(ResidualAdd, RejectsWhatTheContractExcludes) {
+    EXPECT_THAT(rejection("residual_add x=bf16[4,8] residual=bf16[5,8]"),
+                HasSubstr("residual_add.residual: expected [...=(4), dim=8], got [5, 8]"));
+    EXPECT_THAT(rejection("residual_add x=bf16[4,8] residual=bf16[4,8] bias=bf16[7]"),
+                HasSubstr("residual_add.bias: expected [dim=8], got [7]"));
+    EXPECT_THAT(rejection("residual_add x=int8[4,8] residual=bf16[4,8]"),
+                HasSubstr("residual_add.x: expected dtype fp32, bf16, fp16, got int8"));
+    EXPECT_THAT(rejection("residual_add x=bf16[4,8]{8,2} residual=bf16[4,8]"),
+                HasSubstr("residual_add.x: the last axis must be contiguous"));
+    EXPECT_THAT(rejection("residual_add residual=bf16[4,8]"), HasSubstr("residual_add.x: is required"));
+}
+
+TEST(ResidualAdd, MayOverwriteEitherInputButNoPartOfOne) {
+    std::vector<std::uint16_t> memory(64);
+    ResidualAdd op{.x = Tensor(memory.data(), DType::bf16, {2, 8}),
+                   .residual = Tensor(memory.data() + 32, DType::bf16, {2, 8}),
+                   .bias = {},
+                   .out = {}};
+    op.out = op.residual;
+    EXPECT_NO_THROW(run(op));
+    op.out.data = memory.data() + 36;
+    EXPECT_THROW(run(op), Error);
+}
+
+TEST(ResidualAdd, RoundsOnce) {
+    // 1 + 2^-8 + 2^-8 is 1 + 2^-7 in bf16; rounding after each addition would give 1.
+    std::uint16_t x = 0x3f80, bias = 0x3b80, residual = 0x3b80, out = 0;
+    run(ResidualAdd{.x = Tensor(&x, DType::bf16, {1}),
+                    .residual = Tensor(&residual, DType::bf16, {1}),
+                    .bias = Tensor(&bias, DType::bf16, {1}),
+                    .out = Tensor(&out, DType::bf16, {1})});
+    EXPECT_EQ(decode(DType::bf16, out), 1.0078125);
+}
+
+}  // namespace
+}  // namespace weft

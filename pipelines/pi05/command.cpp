@@ -1,0 +1,88 @@
+// `weft run pi05-encoder`: the prefix encoder on a checkpoint.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/pipeline.h"
+#include "pipelines/pi05/report.h"
+#include "pipelines/pi05/session.h"
+
+namespace weft {
+namespace {
+
+struct Arguments {
+    std::string checkpoint, image = "assets/coffee.ppm", out, device = "cpu", dtype = "bf16", precision = "full";
+    std::vector<std::int64_t> prompt;
+    std::int64_t prompt_count = 16, views = 1, layers = 0, crop = 0;
+    int repeats = 0;
+    std::vector<std::string> avoid;
+    bool json = false;
+};
+
+Arguments& arguments() {
+    static Arguments parsed;
+    return parsed;
+}
+
+void declare(CLI::App& app) {
+    Arguments& a = arguments();
+    app.add_option("--checkpoint", a.checkpoint, "safetensors file, folder or index, with transformers' Gemma names")
+        ->required();
+    app.add_option("--image", a.image, "a binary PPM")->capture_default_str();
+    app.add_option("--views", a.views, "how many cameras show it")->capture_default_str();
+    app.add_option("--crop", a.crop, "use the centre square of so many pixels (0: the whole image)");
+    app.add_option("--prompt", a.prompt, "token ids")->delimiter(',');
+    app.add_option("--prompt-tokens", a.prompt_count, "without --prompt: so many made-up ids")->capture_default_str();
+    app.add_option("--layers", a.layers, "run only the first layers (0: all)");
+    app.add_option("--device", a.device, "where")->check(CLI::IsMember({"cpu", "emulator", "cuda"}));
+    app.add_option("--dtype", a.dtype, "of weights and activations")->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+    app.add_option("--precision", a.precision, "of the layers' GEMMs")->check(CLI::IsMember({"full", "fp8"}));
+    app.add_option("--avoid", a.avoid, "implementations to leave out, such as cublaslt")->delimiter(',');
+    app.add_option("--repeats", a.repeats, "time so many replays");
+    app.add_option("--out", a.out, "write embeddings and output (fp32) to this safetensors file");
+    app.add_flag("--json", a.json, "print the result as JSON");
+}
+
+SessionOptions options(const Arguments& a) {
+    SessionOptions o;
+    o.checkpoint = a.checkpoint;
+    o.image = a.image;
+    o.out = a.out;
+    o.device.type = a.device == "cuda" ? DeviceType::cuda : a.device == "emulator" ? DeviceType::emulator : DeviceType::cpu;
+    o.dtype = *parse_dtype(a.dtype);
+    o.precision = a.precision == "fp8" ? Precision::fp8 : Precision::full;
+    o.views = a.views;
+    o.layers = a.layers;
+    o.crop = a.crop;
+    o.prompt = a.prompt.empty() ? made_up_prompt(a.prompt_count) : a.prompt;
+    o.avoid = a.avoid;
+    o.repeats = a.repeats;
+    return o;
+}
+
+int run() {
+    const Arguments& a = arguments();
+    const SessionResult result = run_session(options(a), [](const std::string& phase) { fmt::print(stderr, "{}\n", phase); });
+    if (a.json) {
+        fmt::print("{}\n", to_json(result).dump(1));
+    } else {
+        print_report(result);
+    }
+    return 0;
+}
+
+const cli::RegisterPipeline kEncoder{{
+    .name = "pi05-encoder",
+    .description = "Pi0.5's prefix encoder (Gemma-2B) over a photograph's patches and a prompt",
+    .options = declare,
+    .run = run,
+    .help = "Examples:\n"
+            "  weft make-checkpoint --layers 2 gemma.safetensors\n"
+            "  weft run pi05-encoder --checkpoint gemma.safetensors --crop 56\n"
+            "  weft run pi05-encoder --checkpoint gemma.safetensors --device cuda --precision fp8 --views 3 "
+            "--prompt-tokens 200 --repeats 100\n",
+}};
+
+}  // namespace
+}  // namespace weft

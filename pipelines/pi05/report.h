@@ -1,0 +1,18 @@
+// The encoder's figures for people and for programs.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "pipelines/pi05/session.h"
+
+namespace weft {
+
+// Latency, launches a layer, and a table by op: time, share, TB/s or TFLOP/s, percent of the floor.
+void print_report(const SessionResult& result);
+nlohmann::json to_json(const SessionResult& result);
+
+// Token ids without meaning, below 2048, the same on every machine: weft ships no tokenizer.
+std::vector<std::int64_t> made_up_prompt(std::int64_t count);
+
+}  // namespace weft
