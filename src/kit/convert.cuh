@@ -65,8 +65,21 @@ __device__ __forceinline__ float round_through(float v) {
 
 template <class T, int N>
 __device__ __forceinline__ void to_floats(const Vec<T, N>& from, float (&to)[N]) {
+    if constexpr (std::is_same_v<T, bf16> && N % 2 == 0) {
+        // bf16 is the upper half of fp32: two from a 32-bit register, without taking it apart into 16-bit ones.
+        struct Words {
+            unsigned at[N / 2];
+        } words;
+        memcpy(&words, static_cast<const void*>(&from), sizeof(words));
 #pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = to_float(from[i]);
+        for (int i = 0; i < N / 2; ++i) {
+            to[2 * i] = __uint_as_float(words.at[i] << 16);
+            to[2 * i + 1] = __uint_as_float(words.at[i] & 0xffff0000u);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) to[i] = to_float(from[i]);
+    }
 }
 
 // Two at a time, as the hardware converts.
@@ -148,9 +161,10 @@ __host__ __device__ constexpr float quantized_max(DType dtype) {
     return dtype == DType::fp8_e4m3 ? 448.0f : dtype == DType::fp8_e5m2 ? 57344.0f : 127.0f;
 }
 
-// The dynamic scale of values whose largest magnitude is `amax`: stored value times scale is the real value.
+// The dynamic scale of values whose largest magnitude is `amax`: stored value times scale is the real value. Never
+// subnormal, so that its reciprocal is finite.
 __host__ __device__ __forceinline__ float dynamic_scale(float amax, DType dtype) {
-    return amax > 0.0f ? amax / quantized_max(dtype) : 1.0f;
+    return amax > 0.0f ? fmaxf(amax / quantized_max(dtype), 0x1p-126f) : 1.0f;
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -1,0 +1,37 @@
+// rms_norm's executable specification.
+#include <cmath>
+#include <vector>
+
+#include "kit/row_reference.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "weft/op.h"
+
+namespace weft {
+namespace {
+
+void reference(const RmsNorm& op, Oracle& oracle) {
+    const Rows x = *fold_rows(op.x);
+    const auto dim = static_cast<double>(x.dim);
+    const double k = 32 + dim / 2048;
+    std::vector<double> y(static_cast<std::size_t>(x.dim)), error(y.size());
+    for (std::int64_t row = 0; row < x.rows; ++row) {
+        const std::vector<double> r = reference_row(op.x, op.residual, op.residual_out, row, oracle);
+        double squares = 0;
+        for (const double v : r) squares += v * v;
+        const double scale = 1 / std::sqrt(squares / dim + static_cast<double>(op.eps));
+        for (std::size_t i = 0; i < y.size(); ++i) {
+            const auto at = static_cast<std::int64_t>(i);
+            const double weight = op.weight ? load_element(op.weight.dtype, op.weight.data, at) : 1;
+            const double bias = op.bias ? load_element(op.bias.dtype, op.bias.data, at) : 0;
+            const double n = r[i] * scale * (weight + static_cast<double>(op.weight_offset));
+            y[i] = n + bias;
+            error[i] = kEps32 * (k * std::fabs(n) + std::fabs(y[i]));
+        }
+        reference_store(op.out, op.scale, op.token_scale, row, y, error, oracle);
+    }
+}
+
+const RegisterReference<RmsNorm> kReference{reference};
+
+}  // namespace
+}  // namespace weft

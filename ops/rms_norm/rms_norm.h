@@ -1,0 +1,94 @@
+// rms_norm: root-mean-square normalisation of rows.
+#pragma once
+
+#include <optional>
+
+#include "weft/contract.h"
+
+namespace weft {
+
+// r = x + residual, rounded to the residual's dtype; y = r / √(mean(r²) + eps) · (weight + weight_offset) + bias.
+//
+// Without a residual r is x. residual_out receives r, and the norm reads that rounded value, so the call equals
+// "add, then norm". weight_offset is 1 for the Gemma family, whose checkpoints store weight − 1.
+//
+// An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is written:
+// one a row, amax / max.
+struct RmsNorm {
+    static constexpr std::string_view kName = "rms_norm";
+
+    Tensor x{}, weight{}, bias{}, residual{}, residual_out{}, out{}, scale{}, token_scale{};
+    float eps = 1e-6f;
+    float weight_offset = 0.0f;
+
+    static const Contract& contract();
+};
+
+inline const Contract& RmsNorm::contract() {
+    using Op = RmsNorm;
+    static const Contract contract =
+        Describe<Op>(std::string(kName),
+                     "out = r / sqrt(mean(r²) + eps) · (weight + weight_offset) + bias, r = x + residual")
+            .in("x", &Op::x, "... dim", kFloat, "the rows")
+            .in("weight", &Op::weight, "dim", kFloat, "absent: 1, without an offset")
+            .optional()
+            .in("bias", &Op::bias, "dim", kFloat, "added last")
+            .optional()
+            .in("residual", &Op::residual, "... dim", kFloat, "added to x before the norm")
+            .optional()
+            .out("residual_out", &Op::residual_out, "... dim", kFloat, "x + residual, as the norm reads it")
+            .optional()
+            .in_place_of("residual")
+            .in_place_of("x")
+            .out("out", &Op::out, "... dim", kFloat | kFp8, "the normalised rows")
+            .in_place_of("x")
+            .in_place_of("residual")
+            .in("scale", &Op::scale, "1", DType::fp32, "fp8 out: the stored value times this is the real value")
+            .optional()
+            .fill(Fill::scale())
+            .out("token_scale", &Op::token_scale, "...", DType::fp32, "fp8 out: each row's own scale, amax / max")
+            .optional()
+            .layout(Layout::dense)
+            .option("eps", &Op::eps, 0.0f, 1.0f, "added to the mean square", {1e-5, 1e-6})
+            .option("weight_offset", &Op::weight_offset, -1.0f, 1.0f, "added to the weight", {0, 1})
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (!op.residual_out) return {};
+                if (!op.residual) return Violation{"residual_out", "expected a residual beside it, got none"};
+                if (op.residual_out.dtype == op.residual.dtype) return {};
+                return Violation{"residual_out", "expected residual's dtype " + std::string(name(op.residual.dtype)) +
+                                                     ", got " + std::string(name(op.residual_out.dtype))};
+            })
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.weight_offset == 0.0f || op.weight) return {};
+                return Violation{"weight_offset", "expected 0 where there is no weight, got " +
+                                                      std::to_string(op.weight_offset)};
+            })
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.scale && op.token_scale) {
+                    return Violation{"token_scale", "expected scale or token_scale, got both"};
+                }
+                if (is_fp8(op.out.dtype) || (!op.scale && !op.token_scale)) return {};
+                return Violation{op.scale ? "scale" : "token_scale",
+                                 "expected none, because out is " + std::string(name(op.out.dtype)) +
+                                     " and only fp8 is scaled"};
+            })
+            .work(+[](const Op& op) {
+                Work work;
+                for (const Tensor* t : {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out,
+                                        &op.scale, &op.token_scale}) {
+                    if (*t) work.bytes += static_cast<double>(bytes(t->dtype, t->numel()));
+                }
+                work.flops = 4.0 * static_cast<double>(op.x.numel());
+                return work;
+            })
+            .tolerance(
+                "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/2048: half the error of the sum of squares (33 + dim/1024 "
+                "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; residual_out "
+                "exactly; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error")
+            .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
+            .source("arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm, "
+                    "rms_norm_dynamic_per_token_quant; Gemma, Llama and T5 norms");
+    return contract;
+}
+
+}  // namespace weft

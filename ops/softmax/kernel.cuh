@@ -1,0 +1,77 @@
+// softmax's kernel: a short body over the row skeleton.
+#pragma once
+
+#include "kit/ptx/approximate.cuh"
+#include "kit/ptx/pdl.cuh"
+#include "kit/row.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+struct SoftmaxParams {
+    kit::RowShape shape;
+    kit::RowInput in;
+    kit::RowOperand out;
+    float scale = 0;  // times log2(e): exponentials are powers of 2
+};
+
+// Logits seen so far: their maximum and the sum of 2^(logit - maximum). Where there is none the maximum is -inf and
+// 0 takes its place as a reference, so that no -inf - -inf arises.
+struct MaximumAndSum {
+    float maximum, sum;
+
+    __device__ __forceinline__ float reference() const { return maximum == -INFINITY ? 0.0f : maximum; }
+};
+
+struct Merge {
+    static __device__ __forceinline__ MaximumAndSum identity() { return {-INFINITY, 0.0f}; }
+    // The one with the maximum is multiplied by 2^0 = 1 exactly, so the order of a and b does not matter.
+    __device__ __forceinline__ MaximumAndSum operator()(const MaximumAndSum& a, const MaximumAndSum& b) const {
+        MaximumAndSum both{fmaxf(a.maximum, b.maximum), 0.0f};
+        both.sum = __fadd_rn(__fmul_rn(a.sum, kit::exp2_approximate(a.maximum - both.reference())),
+                             __fmul_rn(b.sum, kit::exp2_approximate(b.maximum - both.reference())));
+        return both;
+    }
+};
+
+// What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all of c·x are -inf
+// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each holds V vectors of N
+//         elements in registers (V = 0: reads the row again), neighbours side by side
+// Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; lanes · cluster · V · N >= dim; N = 1, or dim a
+//         multiple of N and every row aligned for vectors of N
+template <class T, int N, int V>
+__global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid_constant__ SoftmaxParams p) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::Group group{p.shape.lanes, p.shape.cluster};
+    kit::Row<T, N, V> row(group, p.shape);
+    row.load(p.in);
+    group.begin();
+
+    MaximumAndSum part{-INFINITY, 0.0f};
+    const auto add_powers = [&](const float (&x)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) part.sum += kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));
+    };
+    row.each([&](int, std::int64_t, const float (&x)[N]) {
+        float top = part.maximum;
+#pragma unroll
+        for (int i = 0; i < N; ++i) top = fmaxf(top, x[i] * p.scale);
+        if constexpr (V == 0) part = Merge{}(part, {top, 0.0f});
+        part.maximum = top;
+        if constexpr (V == 0) add_powers(x);
+    });
+    if constexpr (V > 0) row.each([&](int, std::int64_t, const float (&x)[N]) { add_powers(x); });
+    const MaximumAndSum all = group.reduce(part, Merge{});
+
+    const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
+    row.each([&](int, std::int64_t index, float (&x)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
+        kit::store_floats(p.out, row.part.row, index, x);
+    });
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

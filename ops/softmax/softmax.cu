@@ -1,0 +1,35 @@
+// softmax on the GPU and in the emulator: the policy and the launch.
+#include "ops/softmax/softmax.h"
+
+#include "kit/row_launch.h"
+#include "ops/softmax/kernel.cuh"
+#include "weft/op.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+RowProblem problem(const Softmax& op) { return kit::row_problem(op.x, op.x.dtype, {&op.out}); }
+
+void launch(const Softmax& op, Context& context) {
+    constexpr double kLog2E = 1.4426950408889634;
+    const RowProblem rows = problem(op);
+    const RowPlan plan = plan_rows(rows, context.info());
+    const SoftmaxParams p{.shape = kit::row_shape(rows, plan),
+                          .in = kit::row_input(op.x, {}, {}),
+                          .out = kit::row_operand(op.out),
+                          .scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E)};
+    kit::with_row_kernel(op.x.dtype, plan, [&](auto* type, auto width, auto vectors) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        kit::launch("softmax", softmax_kernel<T, width(), vectors()>, kit::row_launch(plan, rows.rows),
+                    context.stream(), p);
+    });
+}
+
+const RegisterImplementations<Softmax> kKernels{
+    kit::kTarget,
+    {{"rows", [](const Softmax&, const DeviceInfo&) -> const char* { return nullptr; },
+      [](const Softmax& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); },
+      launch}}};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,257 @@
+// The skeleton of row kernels: load a row, take its statistics, map it, store it. A kernel is a short body of these
+// phases; what varies at run time is a field of a plain struct, so variants are no copies:
+//
+//   load   Row::load(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is one more
+//          operand of RowInput, added before the rounding.
+//   sum    Row::sum, Group::reduce: any statistic, in as many passes as it likes: the row is held.
+//   map    a function of (slot, index, values): weight, scale and shift, tanh gates. Its operands are RowOperands
+//          with a row number of their own ([D]: stride 0; [B, D]: a token's batch), held as RowSlices.
+//   store  store_row(RowOutput): fp32, 16 bits, fp8 with a static scale or one a row. Lanes own neighbouring
+//          vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a warp_max over
+//          them. Several outputs are several store_floats of the same mapped values.
+//
+// A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v · size + t.
+// Vectors have N elements: 16 bytes, or 1 element for a launch in which some row has a tail or begins unaligned; so
+// there is no tail anywhere, and single elements of neighbouring lanes still coalesce.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "kit/convert.cuh"
+#include "kit/launch.h"
+#include "kit/reduce.cuh"
+#include "kit/row_plan.h"
+#include "kit/vector.cuh"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+// A tensor as rows; absent where data is null.
+struct RowOperand {
+    void* data = nullptr;
+    std::int64_t stride = 0;  // elements from row to row; 0: one row that all share
+    DType dtype = DType::fp32;
+};
+
+// N elements of a row from `index` on, widened.
+template <int N>
+__device__ __forceinline__ void load_floats(const RowOperand& from, std::int64_t row, std::int64_t index,
+                                            float (&to)[N]) {
+    const std::int64_t offset = row * from.stride + index;
+    switch (from.dtype) {
+        case DType::bf16: to_floats(load_aligned<N>(static_cast<const bf16*>(from.data) + offset), to); break;
+        case DType::fp16: to_floats(load_aligned<N>(static_cast<const half*>(from.data) + offset), to); break;
+        default: to_floats(load_aligned<N>(static_cast<const float*>(from.data) + offset), to); break;
+    }
+}
+// The other way, rounded once.
+template <int N>
+__device__ __forceinline__ void store_floats(const RowOperand& to, std::int64_t row, std::int64_t index,
+                                             const float (&from)[N]) {
+    const std::int64_t offset = row * to.stride + index;
+    with_type(to.dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        store_aligned(static_cast<T*>(to.data) + offset, from_floats<T>(from));
+    });
+}
+
+// What a kernel is told of its rows.
+struct RowShape {
+    std::int64_t rows = 0, dim = 0;
+    int lanes = 32, cluster = 1;
+};
+
+// Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row has
+// dim 0: it loads and stores nothing but takes part in reductions.
+struct RowPart {
+    std::int64_t row, dim;
+    int first, step;
+
+    __device__ __forceinline__ RowPart(const Group& group, const RowShape& shape) {
+        const auto block = static_cast<std::int64_t>(blockIdx.x);
+        if (group.lanes <= 32) {
+            const unsigned lanes = static_cast<unsigned>(group.lanes);
+            row = block * (blockDim.x / lanes) + threadIdx.x / lanes;
+        } else {
+            row = group.cluster == 1 ? block : block / group.cluster;
+        }
+        dim = row < shape.rows ? shape.dim : 0;
+        first = group.thread();
+        step = group.size();
+    }
+
+    // use(slot, index) for each vector of the thread. V = 0: as many as there are.
+    template <int N, int V, class F>
+    __device__ __forceinline__ void each(F use) const {
+        if constexpr (V > 0) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                const int index = (first + v * step) * N;
+                if (index < static_cast<int>(dim)) use(v, std::int64_t{index});
+            }
+        } else {
+            const std::int64_t stride = std::int64_t{step} * N;
+            for (std::int64_t index = std::int64_t{first} * N; index < dim; index += stride) use(0, index);
+        }
+    }
+};
+
+// A thread's part of one operand's row: held as V vectors of T, if the operand is stored as T (or absent), else (and
+// for V = 0) read where it is used.
+template <class T, int N, int V>
+class RowSlice {
+   public:
+    // An absent operand is `fill` everywhere; so is what a held slice has beyond the row.
+    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row, float fill) {
+        from_ = &from;
+        row_ = row;
+        fill_ = fill;
+        if constexpr (V > 0) {
+            held_ = from.data == nullptr || from.dtype == kDTypeOf<T>;
+            const T padding = from_float<T>(fill);
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+#pragma unroll
+                for (int i = 0; i < N; ++i) vec[v][i] = padding;
+            }
+            if (from.data == nullptr || !held_) return;
+            const T* data = static_cast<const T*>(from.data) + row * from.stride;
+            part.each<N, V>([&](int v, std::int64_t index) { vec[v] = load_aligned<N>(data + index); });
+        }
+    }
+
+    __device__ __forceinline__ void get(int v, std::int64_t index, float (&to)[N]) const {
+        if constexpr (V > 0) {
+            if (held_) return to_floats(vec[v], to);
+        }
+        if (from_->data != nullptr) return load_floats(*from_, row_, index, to);
+#pragma unroll
+        for (int i = 0; i < N; ++i) to[i] = fill_;
+    }
+
+    __device__ __forceinline__ void hold() { held_ = true; }
+
+    Vec<T, N> vec[V > 0 ? V : 1];
+
+   private:
+    const RowOperand* from_;
+    std::int64_t row_;
+    float fill_;
+    bool held_;
+};
+
+// What a row is made of: x, or round(x + residual), which goes to residual_out too where that is present.
+struct RowInput {
+    RowOperand x, residual, residual_out;
+};
+
+// A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's dtype if
+// there is one (residual_out has the same), else x's.
+template <class T, int N, int V>
+class Row {
+   public:
+    __device__ __forceinline__ Row(const Group& group, const RowShape& shape) : part(group, shape) {}
+
+    __device__ __forceinline__ void load(const RowInput& in, float fill = 0) {
+        in_ = &in;
+        x_.load(part, in.x, part.row, fill);
+        if (in.residual.data == nullptr) return;
+        RowSlice<T, N, V> residual;
+        residual.load(part, in.residual, part.row, 0);
+        part.template each<N, V>([&](int v, std::int64_t index) {
+            float x[N], r[N];
+            x_.get(v, index, x);
+            residual.get(v, index, r);
+#pragma unroll
+            for (int i = 0; i < N; ++i) x[i] += r[i];
+            const Vec<T, N> sum = from_floats<T>(x);
+            if constexpr (V > 0) x_.vec[v] = sum;
+            if (in.residual_out.data != nullptr) {
+                store_aligned(static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride + index, sum);
+            }
+        });
+        x_.hold();
+    }
+
+    // use(slot, index, values) for each vector of the thread.
+    template <class F>
+    __device__ __forceinline__ void each(F use) const {
+        part.template each<N, V>([&](int v, std::int64_t index) {
+            float x[N];
+            get(v, index, x);
+            use(v, index, x);
+        });
+    }
+
+    // The thread's part of the sum of f(x) over the row: two chains of additions, for latency and for accuracy.
+    template <class F>
+    __device__ __forceinline__ float sum(F f) const {
+        float even = 0, odd = 0;
+        each([&](int v, std::int64_t, const float (&x)[N]) {
+#pragma unroll
+            for (int i = 0; i < N; ++i) {
+                float& total = (N == 1 ? v : i) & 1 ? odd : even;
+                total += f(x[i]);
+            }
+        });
+        return even + odd;
+    }
+
+    const RowPart part;
+
+   private:
+    __device__ __forceinline__ void get(int v, std::int64_t index, float (&x)[N]) const {
+        if (V == 0 && in_->residual.data != nullptr && in_->residual_out.data != nullptr) {
+            return load_floats(in_->residual_out, part.row, index, x);  // what this thread wrote itself
+        }
+        x_.get(v, index, x);
+        if (V > 0 || in_->residual.data == nullptr) return;
+        float r[N];
+        load_floats(in_->residual, part.row, index, r);
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = round_through<T>(x[i] + r[i]);
+    }
+
+    RowSlice<T, N, V> x_;
+    const RowInput* in_;
+};
+
+// Where a mapped row goes. fp8 has at most one of the two scales: a static one for all that is read, or one a row
+// that is computed and written.
+struct RowOutput {
+    RowOperand out;
+    const float* scale = nullptr;
+    float* token_scale = nullptr;
+};
+
+// map(slot, index, values) turns the row's values into the result's, in place; it is called once more where a scale
+// of the row is needed first. All threads of the group call this.
+template <class T, int N, int V, class Map>
+__device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group, const RowOutput& to, Map map) {
+    float inverse = 1.0f;
+    if (to.token_scale != nullptr) {
+        float amax = 0.0f;
+        row.each([&](int v, std::int64_t index, float (&x)[N]) {
+            map(v, index, x);
+#pragma unroll
+            for (int i = 0; i < N; ++i) amax = fmaxf(amax, fabsf(x[i]));
+        });
+        const float scale = dynamic_scale(group.max(amax), to.out.dtype);
+        inverse = 1.0f / scale;
+        if (row.part.first == 0 && row.part.dim > 0) to.token_scale[row.part.row] = scale;
+    } else if (to.scale != nullptr) {
+        inverse = 1.0f / *to.scale;
+    }
+    row.each([&](int v, std::int64_t index, float (&x)[N]) {
+        map(v, index, x);
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] *= inverse;  // 1 unless fp8
+        store_floats(to.out, row.part.row, index, x);
+    });
+}
+
+// Threads of a block that a row kernel is compiled for, and the slots in which it may hold a further operand.
+constexpr int row_bound(int vectors) { return weft::detail::row_threads(vectors); }
+constexpr int held_operand(int vectors) { return vectors <= 4 ? vectors : 0; }
+
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -1,0 +1,86 @@
+// The host side of row kernels: operands, the plan's inputs, the choice of an instantiation.
+#pragma once
+
+#include <initializer_list>
+#include <type_traits>
+
+#include "kit/row.cuh"
+#include "weft/context.h"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+inline RowOperand row_operand(const Tensor& tensor) {
+    return tensor ? RowOperand{tensor.data, fold_rows(tensor)->stride, tensor.dtype} : RowOperand{};
+}
+// A vector that all rows share.
+inline RowOperand shared_row(const Tensor& tensor) {
+    return tensor ? RowOperand{tensor.data, 0, tensor.dtype} : RowOperand{};
+}
+inline RowInput row_input(const Tensor& x, const Tensor& residual, const Tensor& residual_out) {
+    return {row_operand(x), row_operand(residual), row_operand(residual_out)};
+}
+inline RowOutput row_output(const Tensor& out, const Tensor& scale, const Tensor& token_scale) {
+    return {row_operand(out), scale ? scale.as<float>() : nullptr, token_scale ? token_scale.as<float>() : nullptr};
+}
+
+// The problem of a kernel whose row has the shape of `x`, held as `dtype`, beside `others` whose last axis is dim.
+inline RowProblem row_problem(const Tensor& x, DType dtype, std::initializer_list<const Tensor*> others) {
+    const Rows rows = *fold_rows(x);
+    RowProblem problem{rows.rows, rows.dim, bits(dtype) / 8, true};
+    const int elements = 16 / problem.element_bytes;
+    problem.whole = rows.dim % elements == 0 && rows_aligned(x, elements);
+    for (const Tensor* tensor : others) {
+        if (*tensor) problem.whole = problem.whole && rows_aligned(*tensor, elements);
+    }
+    return problem;
+}
+
+inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
+    return {problem.rows, problem.dim, plan.lanes, plan.cluster};
+}
+
+// Dependent, for row kernels wait before they touch memory.
+inline LaunchShape row_launch(const RowPlan& plan, std::int64_t rows) {
+    return {.grid = dim3(static_cast<unsigned>(plan.blocks(rows))),
+            .block = dim3(static_cast<unsigned>(plan.threads())),
+            .cluster = static_cast<unsigned>(plan.cluster),
+            .dependent = true};
+}
+
+// Calls `use` with a null pointer to the row's element type.
+template <class F>
+void with_row_type(DType dtype, F use) {
+    switch (dtype) {
+        case DType::bf16: use(static_cast<bf16*>(nullptr)); break;
+        case DType::fp16: use(static_cast<half*>(nullptr)); break;
+        default: use(static_cast<float*>(nullptr)); break;
+    }
+}
+
+// Calls `use` with the element type, the elements of a vector and the number of vectors as constants.
+template <class F>
+void with_row_kernel(DType dtype, const RowPlan& plan, F use) {
+    with_row_type(dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        const auto with_vectors = [&](auto width) {
+            const auto call = [&](auto vectors) {
+                if constexpr (weft::detail::row_compiled(vectors(), width(), sizeof(T))) use(type, width, vectors);
+            };
+            switch (plan.vectors) {
+                case 1: return call(std::integral_constant<int, 1>{});
+                case 2: return call(std::integral_constant<int, 2>{});
+                case 4: return call(std::integral_constant<int, 4>{});
+                case 8: return call(std::integral_constant<int, 8>{});
+                case 16: return call(std::integral_constant<int, 16>{});
+                default: return call(std::integral_constant<int, 0>{});
+            }
+        };
+        if (plan.width == 1) {
+            with_vectors(std::integral_constant<int, 1>{});
+        } else {
+            with_vectors(std::integral_constant<int, 16 / static_cast<int>(sizeof(T))>{});
+        }
+    });
+}
+
+}  // namespace weft::inline WEFT_TARGET::kit
