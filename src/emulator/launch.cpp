@@ -21,12 +21,6 @@ unsigned fiber_sets(unsigned fibers) {
     return std::clamp(1024 / fibers, fibers * 2 <= kMaxTsanFibers ? 2u : 1u, 4u);
 }
 
-unsigned power_of_two(unsigned at_least) {
-    unsigned value = 1;
-    while (value < at_least) value *= 2;
-    return value;
-}
-
 [[noreturn]] void refuse(const LaunchConfig& config, const std::string& why) {
     throw Error(ErrorCode::emulator_fault, config.name, "", "cannot be launched: " + why);
 }
@@ -58,7 +52,8 @@ void check_limits(const LaunchConfig& config) {
     }
 }
 
-Runtime::Runtime() : blocks_(new Block[kMaxCluster]) {
+Runtime::Runtime() : block_storage_(new Block[kMaxCluster]) {
+    blocks = block_storage_.get();
     if (const char* seed = std::getenv("WEFT_EMULATOR_SEED")) order = std::strtoull(seed, nullptr, 0);
     watch_sanitizers();
 }
@@ -69,11 +64,11 @@ void Runtime::prepare(unsigned threads) {
     thread_count_ = threads;
     const size_t fibers = size_t{threads} * fiber_sets(threads);
     fibers_.reserve(fibers);
+    ready_.reserve(threads);
     if (threads <= thread_capacity_) return;
-    thread_capacity_ = power_of_two(threads);
-    threads_.reset(new Thread[thread_capacity_]());
-    ready_.reset(new Thread*[thread_capacity_]());
-    ready_mask_ = thread_capacity_ - 1;
+    thread_capacity_ = threads;
+    thread_storage_.reset(new Thread[threads]());
+    threads_ = thread_storage_.get();
 }
 
 void Runtime::set_up(Block& block, unsigned rank) {
@@ -101,7 +96,7 @@ void Runtime::set_up(Block& block, unsigned rank) {
 void Runtime::set_up(Thread& thread, Block& block, unsigned linear, uint3 block_index) {
     const dim3& shape = config->block;
     const unsigned sets = fiber_sets(thread_count_), sequence = static_cast<unsigned>(sequence_);
-    const unsigned position = static_cast<unsigned>(&thread - threads_.get());
+    const unsigned position = static_cast<unsigned>(&thread - threads_);
     const unsigned index = sequence % sets * thread_count_ + (position + sequence * 17) % thread_count_;
     while (fibers_.size() <= index) fibers_.push_back(std::make_unique<Fiber>(&Runtime::run_fiber));
     thread = {};
@@ -115,7 +110,7 @@ void Runtime::set_up(Thread& thread, Block& block, unsigned linear, uint3 block_
     thread.lane = linear % kWarp;
     thread.state = State::ready;
     if (WEFT_TSAN) thread.fiber->set_name(describe(thread).c_str());
-    push_ready(thread);
+    ready_.push(thread);
 }
 
 void Runtime::check_end() {
@@ -141,20 +136,22 @@ void Runtime::run_cluster(uint3 first_block) {
         cluster_barrier = {};
         cluster_barrier.sync = cluster_sync.get();
         cluster_live = cluster_barrier.expected = thread_count_;
+        const unsigned block_threads = thread_count_ / config->cluster;
+        ready_.start(order, config->cluster, (block_threads + kWarp - 1) / kWarp);
         for (unsigned rank = 0; rank < config->cluster; ++rank) {
-            Block& block = blocks_[rank];
+            Block& block = blocks[rank];
             set_up(block, rank);
             const uint3 index{first_block.x + rank, first_block.y, first_block.z};
             for (unsigned i = 0; i < block.count; ++i) set_up(block.threads[i], block, i, index);
         }
     }
-    for (unsigned rank = 0; rank < config->cluster; ++rank) tsan_release(&blocks_[rank].syncs->start);
+    for (unsigned rank = 0; rank < config->cluster; ++rank) tsan_release(&blocks[rank].syncs->start);
     run_until_idle();
     check_end();
     const Unobserved scope;
     for (unsigned rank = 0; rank < config->cluster; ++rank) {
-        retire_shared(*this, blocks_[rank], true);
-        delete blocks_[rank].syncs;
+        retire_shared(*this, blocks[rank], true);
+        delete blocks[rank].syncs;
     }
     cluster_sync.reset();
     ++sequence_;
@@ -172,7 +169,7 @@ void Runtime::launch(const LaunchConfig& launched, void (*kernel)(const void*), 
     shared_key_count = 0;
     static_bytes = 0;
     waited_for_dependency = false;
-    random_ = order;
+    ready_.seed(order);
     prepare(launched.block.x * launched.block.y * launched.block.z * launched.cluster);
     const unsigned races_before = race_reports();
     const auto end = std::make_unique<SyncPair>();
@@ -183,8 +180,8 @@ void Runtime::launch(const LaunchConfig& launched, void (*kernel)(const void*), 
     // A random order of the clusters: a walk with a stride that has no factor in common with their number.
     uint64_t stride = 1, start = 0;
     if (order != 0 && count > 1) {
-        start = random(count);
-        do stride = 1 + random(count - 1);
+        start = ready_.random(count);
+        do stride = 1 + ready_.random(count - 1);
         while (std::gcd(stride, count) != 1);
     }
     for (uint64_t i = 0, at = start; i < count; ++i, at = (at + stride) % count) {

@@ -7,11 +7,11 @@
 
 #include "emulator/execution.h"
 #include "emulator/fiber.h"
+#include "emulator/ready_queue.h"
 
 namespace weft::emulator {
 
-inline constexpr unsigned kWarp = 32, kMaxWarps = kMaxThreads / kWarp, kNamedBarriers = 16;
-inline constexpr unsigned kMaxSharedObjects = 64;
+inline constexpr unsigned kNamedBarriers = 16, kMaxSharedObjects = 64;
 
 // A sync object has two addresses, used in turn: whoever is past a barrier may publish at the next before the
 // slowest has taken over what the last one published.
@@ -89,7 +89,7 @@ class Runtime {
 
     // Of the launch that runs.
     const LaunchConfig* config = nullptr;
-    Block* blocks() { return blocks_.get(); }  // of the cluster
+    Block* blocks = nullptr;  // of the cluster
     unsigned cluster_live = 0;
     Barrier cluster_barrier;
     SharedKey shared_keys[kMaxSharedObjects];
@@ -110,23 +110,20 @@ class Runtime {
     void abandon();
     void report_deadlock();
     void name_fibers();
-    Thread* pop_ready();
-    void push_ready(Thread& thread);
     void resume(Fiber& from, Thread* next);
-    uint64_t random(uint64_t bound);
 
     std::vector<std::unique_ptr<Fiber>> fibers_;
-    std::unique_ptr<Block[]> blocks_;
-    std::unique_ptr<Thread[]> threads_;
-    std::unique_ptr<Thread*[]> ready_;
-    unsigned thread_capacity_ = 0, thread_count_ = 0, ready_first_ = 0, ready_count_ = 0, ready_mask_ = 0;
+    std::unique_ptr<Block[]> block_storage_;
+    std::unique_ptr<Thread[]> thread_storage_;
+    Thread* threads_ = nullptr;
+    ReadyQueue ready_;
+    unsigned thread_capacity_ = 0, thread_count_ = 0;
     Fiber main_;
     void (*kernel_)(const void*) = nullptr;
     const void* arguments_ = nullptr;
     void* launch_end_ = nullptr;
     std::exception_ptr failure_;
     bool abandoned_ = false;
-    uint64_t random_ = 0;
     uint64_t sequence_ = 0;  // clusters run by this OS thread
 };
 

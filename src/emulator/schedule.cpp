@@ -18,37 +18,10 @@ Runtime& Runtime::here() {
     return runtime;
 }
 
-WEFT_UNINSTRUMENTED uint64_t Runtime::random(uint64_t bound) {
-    random_ += 0x9e3779b97f4a7c15u;  // splitmix64
-    uint64_t z = random_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (z ^ (z >> 31)) % bound;
-}
-
-WEFT_UNINSTRUMENTED void Runtime::push_ready(Thread& thread) {
-    ready_[(ready_first_ + ready_count_++) & ready_mask_] = &thread;
-}
-
 WEFT_UNINSTRUMENTED void Runtime::make_ready(Thread& thread) {
     thread.state = State::ready;
     idle_yields = 0;
-    push_ready(thread);
-}
-
-WEFT_UNINSTRUMENTED Thread* Runtime::pop_ready() {
-    if (ready_count_ == 0) return nullptr;
-    Thread*& head = ready_[ready_first_ & ready_mask_];
-    if (order != 0) {
-        Thread*& chosen = ready_[(ready_first_ + random(ready_count_)) & ready_mask_];
-        Thread* thread = chosen;
-        chosen = head;
-        head = thread;
-    }
-    Thread* thread = head;
-    ++ready_first_;
-    --ready_count_;
-    return thread;
+    ready_.push(thread);
 }
 
 // Leaves `from` for the thread `next`, or for the OS thread's own stack where there is none.
@@ -58,7 +31,7 @@ WEFT_UNINSTRUMENTED void Runtime::resume(Fiber& from, Thread* next) {
 }
 
 WEFT_UNINSTRUMENTED void Runtime::suspend(Thread& thread) {
-    Thread* next = pop_ready();
+    Thread* next = ready_.pop();
     if (next == &thread) return;
     resume(*thread.fiber, next);
     if (abandoned_) throw Abandoned{};
@@ -68,12 +41,12 @@ WEFT_UNINSTRUMENTED void Runtime::yield(Thread& thread) {
     if (++idle_yields > kIdleYields) {
         fault("waits in a loop for a value that no running thread writes (blocks run one after another)");
     }
-    push_ready(thread);
+    ready_.push_last(thread);
     suspend(thread);
 }
 
 WEFT_UNINSTRUMENTED void Runtime::run_until_idle() {
-    if (Thread* next = pop_ready()) resume(main_, next);
+    if (Thread* next = ready_.pop()) resume(main_, next);
 }
 
 // A fiber runs one CUDA thread after another and is never left.
@@ -81,7 +54,7 @@ WEFT_UNINSTRUMENTED void Runtime::run_fiber(Fiber& self) {
     for (;;) {
         Runtime& runtime = here();
         runtime.run_thread(*current_thread);
-        runtime.resume(self, runtime.pop_ready());
+        runtime.resume(self, runtime.ready_.pop());
     }
 }
 
@@ -94,7 +67,7 @@ WEFT_UNINSTRUMENTED void Runtime::run_thread(Thread& thread) {
     } catch (const Abandoned&) {
     } catch (...) {
         if (!failure_) failure_ = std::current_exception();
-        ready_count_ = 0;  // back to the launch, which stops the others
+        ready_.clear();  // back to the launch, which stops the others
     }
     thread.state = State::exited;
     idle_yields = 0;
@@ -105,11 +78,11 @@ WEFT_UNINSTRUMENTED void Runtime::run_thread(Thread& thread) {
 // Stops every thread that waits, so that its fiber can be used again: each leaves its kernel by an exception.
 WEFT_UNINSTRUMENTED void Runtime::abandon() {
     abandoned_ = true;
-    ready_count_ = 0;
+    ready_.clear();
     for (unsigned i = 0; i < thread_count_; ++i) {
         Thread& thread = threads_[i];
         if (thread.started && thread.state != State::exited) resume(main_, &thread);
-        ready_count_ = 0;
+        ready_.clear();
     }
     abandoned_ = false;
 }

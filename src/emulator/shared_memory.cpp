@@ -93,7 +93,7 @@ WEFT_UNINSTRUMENTED void* cluster_map(const void* shared, unsigned rank) {
     if (rank >= runtime.config->cluster) {
         fault(fmt::format("cluster_map to rank {} of a cluster of {}", rank, runtime.config->cluster));
     }
-    Block& there = runtime.blocks()[rank];
+    Block& there = runtime.blocks[rank];
     if (there.exited == there.count) fault(fmt::format("cluster_map to rank {}, whose block has ended", rank));
     if (holds(here.dynamic, shared)) {
         return there.dynamic.data + (static_cast<const char*>(shared) - here.dynamic.data);
