@@ -95,6 +95,7 @@ void Checkpoint::open_index(const fs::path& index) {
 
 std::vector<std::string> Checkpoint::names() const {
     std::vector<std::string> out;
+    out.reserve(places_.size());
     for (const auto& [name, place] : places_) out.push_back(name);
     return out;
 }

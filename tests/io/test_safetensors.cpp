@@ -135,7 +135,7 @@ TEST(SafetensorsWriter, NamesWhatIsWrong) {
     SafetensorsWriter writer(path);
     writer.declare("t", DType::uint8, {4});
     auto message = [&](const auto& act) {
-        const std::string text = message_of(act);
+        std::string text = message_of(act);
         EXPECT_THAT(text, StartsWith(path.string()));
         return text;
     };
