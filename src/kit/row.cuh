@@ -66,6 +66,7 @@ struct RowShape {
 struct RowPart {
     std::int64_t row, dim;
     int first, step;
+    bool present;
 
     __device__ __forceinline__ RowPart(const Group& group, const RowShape& shape) {
         const auto block = static_cast<std::int64_t>(blockIdx.x);
@@ -75,7 +76,8 @@ struct RowPart {
         } else {
             row = group.cluster == 1 ? block : block / group.cluster;
         }
-        dim = row < shape.rows ? shape.dim : 0;
+        present = row < shape.rows;
+        dim = present ? shape.dim : 0;
         first = group.thread();
         step = group.size();
     }
@@ -238,7 +240,7 @@ __device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group,
         });
         const float scale = dynamic_scale(group.max(amax), to.out.dtype);
         inverse = 1.0f / scale;
-        if (row.part.first == 0 && row.part.dim > 0) to.token_scale[row.part.row] = scale;
+        if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
     } else if (to.scale != nullptr) {
         inverse = 1.0f / *to.scale;
     }
