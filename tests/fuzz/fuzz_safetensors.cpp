@@ -13,7 +13,7 @@ namespace {
 
 // A file that lives in memory, under a path that open() takes.
 class MemoryFile {
-  public:
+   public:
     explicit MemoryFile(std::string_view bytes) : file_(::memfd_create("fuzz", MFD_CLOEXEC)) {
         must(file_ >= 0, "no memory file");
         must(::write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "short write");
@@ -24,7 +24,7 @@ class MemoryFile {
 
     std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
 
-  private:
+   private:
     int file_;
 };
 

@@ -9,11 +9,10 @@
 #include "targets.h"
 
 namespace weft::fuzz {
-namespace {
 
-void PrintTo(const Target& target, std::ostream* out) {
-    *out << target.name;
-}
+static void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
+
+namespace {
 
 class Fuzz : public testing::TestWithParam<Target> {};
 
