@@ -25,6 +25,32 @@ inline constexpr bool kTsan = true;
 inline constexpr bool kTsan = false;
 #endif
 
+// A test that begins with this is skipped in the other builds, which cannot see its fault.
+#define ONLY_IN(build) \
+    if (!(build)) GTEST_SKIP() << "needs another sanitizer build"
+
+// Whether a kernel has its planted fault.
+enum Fault { kNone, kPlanted };
+
+struct Floats {
+    float values[32];
+};
+
+struct First {
+    int value;
+};
+
+// Messages that say whose kernel, block and thread it was, and what.
+inline auto names(const char* kernel, const char* what) {
+    using testing::HasSubstr;
+    return testing::AllOf(HasSubstr(std::string("kernel '") + kernel + "', block ("), HasSubstr("thread ("),
+                          HasSubstr(what));
+}
+
+inline auto races(const char* kernel) {
+    return testing::AllOf(testing::HasSubstr(kernel), testing::HasSubstr("data races"));
+}
+
 // The message of the fault that `run` throws, or an empty string.
 inline std::string fault_of(const std::function<void()>& run) {
     try {
