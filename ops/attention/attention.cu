@@ -1,0 +1,106 @@
+// Attention: parameters of a call, launches, the list of implementations.
+#include "kit/launch.h"
+#include "ops/attention/kernel.cuh"
+#include "weft/op.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+using attention::Config;
+using attention::Problem;
+
+// Configurations that this context chose before: the choice costs more than a launch.
+class AttentionPlans {
+   public:
+    const Config& get(const Problem& problem, const DeviceInfo& device) {
+        const auto mixed = static_cast<std::size_t>(problem.heads * 31 + problem.rows * 7 + problem.keys * 3 +
+                                                    problem.head_dim);
+        Entry& entry = entries_[mixed % 32];
+        if (!entry.known || !(entry.problem == problem) || entry.sms != device.sms) {
+            entry = {problem, attention::choose(problem, device), device.sms, true};
+        }
+        return entry.config;
+    }
+
+   private:
+    struct Entry {
+        Problem problem;
+        Config config;
+        int sms = 0;
+        bool known = false;
+    };
+    Entry entries_[32];
+};
+
+AttentionStrides strides(const Tensor& t, int token, int head) {
+    return {t.stride[0], t.stride[token], t.stride[head]};
+}
+
+// Whole 16-byte chunks at 16-byte addresses, whatever the row?
+bool vectors(const Tensor& t) { return t.dim(3) % 8 == 0 && kit::rows_aligned(t, 8); }
+
+AttentionParams parameters(const Attention& op, const Problem& problem, const Config& config) {
+    AttentionParams p = {};
+    p.q = op.q.data, p.k = op.k.data, p.v = op.v.data, p.out = op.out.data;
+    p.q_stride = strides(op.q, 1, 2), p.k_stride = strides(op.k, 1, 2);
+    p.v_stride = strides(op.v, 1, 2), p.out_stride = strides(op.out, 1, 2);
+    if (op.lse) p.lse = op.lse.as<float>(), p.lse_stride = strides(op.lse, 2, 1);
+    if (op.kv_lengths) p.kv_lengths = op.kv_lengths.as<std::int32_t>();
+    if (op.key_mask) p.key_mask = op.key_mask.as<std::uint8_t>(), p.mask_stride = op.key_mask.stride[0];
+    p.rows = static_cast<int>(problem.rows);
+    p.row_blocks = (p.rows + config.rows() - 1) / config.rows();
+    p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
+    p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
+    p.head_dim = static_cast<int>(op.q.dim(3));
+    p.row_warps = config.row_warps, p.groups = config.groups, p.splits = config.splits,
+    p.slots = config.slots;
+    p.scale_log2 = op.softmax_scale() * 1.44269504088896341f;
+    p.causal = op.causal;
+    p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),
+    p.vector_out = vectors(op.out);
+    return p;
+}
+
+template <class T>
+void launch_flash(const AttentionParams& p, const Config& config, unsigned blocks, Stream stream) {
+    const kit::LaunchShape shape{.grid = blocks,
+                                 .block = static_cast<unsigned>(config.threads()),
+                                 .dynamic_shared = static_cast<std::size_t>(config.shared_bytes())};
+    switch (config.tile.head_dim) {
+        case 64: return kit::launch("attention_flash", attention_flash<T, 64>, shape, stream, p);
+        case 80: return kit::launch("attention_flash", attention_flash<T, 80>, shape, stream, p);
+        case 128: return kit::launch("attention_flash", attention_flash<T, 128>, shape, stream, p);
+        default: return kit::launch("attention_flash", attention_flash<T, 256>, shape, stream, p);
+    }
+}
+
+void launch_attention(const Attention& op, Context& context) {
+    const Problem problem(op);
+    const Config& config = context.slot<AttentionPlans>().get(problem, context.info());
+    AttentionParams p = parameters(op, problem, config);
+    const std::int64_t rows = problem.heads * problem.rows;
+    if (config.splits > 1) {
+        const auto floats = static_cast<std::size_t>(config.splits * rows * (problem.head_dim + 1));
+        p.partial = static_cast<float*>(context.scratch(floats * sizeof(float)));
+        p.partial_lse = p.partial + config.splits * rows * problem.head_dim;
+    }
+    const bool bf16 = op.q.dtype == DType::bf16;
+    const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
+    (bf16 ? launch_flash<kit::bf16> : launch_flash<kit::half>)(p, config, blocks, context.stream());
+    if (config.splits > 1) {
+        const kit::LaunchShape shape{
+            .grid = static_cast<unsigned>((rows + 3) / 4), .block = 128, .dependent = true};
+        kit::launch("attention_merge", bf16 ? attention_merge<kit::bf16> : attention_merge<kit::half>, shape,
+                    context.stream(), p, problem.heads);
+    }
+}
+
+std::string config_text(const Attention& op, const DeviceInfo& device) {
+    return attention::to_string(attention::choose(Problem(op), device));
+}
+
+const RegisterImplementations<Attention> kKernels{
+    kit::kTarget, {{"flash_mma", attention::decline, config_text, launch_attention}}};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

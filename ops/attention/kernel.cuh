@@ -1,0 +1,244 @@
+// Attention: the flash kernel, and the merge of its splits.
+#pragma once
+
+#include "kit/ptx/approximate.cuh"
+#include "kit/ptx/pdl.cuh"
+#include "ops/attention/tile_ring.cuh"
+#include "ops/attention/warp_math.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// The sum of each row over its four lanes.
+template <int kHeadDim>
+__device__ __forceinline__ void complete_sums(AttentionState<kHeadDim>& state) {
+#pragma unroll
+    for (auto& rows : state.l) {
+#pragma unroll
+        for (float& l : rows) {
+            l += kit::shuffle_xor(l, 1);
+            l += kit::shuffle_xor(l, 2);
+        }
+    }
+}
+
+// Group 0 takes over what the other groups found for the same rows; their rings of tiles carry it.
+template <int kHeadDim>
+__device__ __forceinline__ void merge_groups(AttentionState<kHeadDim>& state, const AttentionParams& p,
+                                             char* rings) {
+    using State = AttentionState<kHeadDim>;
+    constexpr int kOut = State::kRowTiles * kHeadDim / 2;
+    const int threads = 32 * p.row_warps, group = static_cast<int>(threadIdx.x) / threads;
+    const int thread = static_cast<int>(threadIdx.x) % threads;
+    const auto carried = [&](int from) {
+        return reinterpret_cast<float*>(rings +
+                                        static_cast<std::size_t>(from) * p.slots * State::kTile.slot() * 2) +
+               thread;
+    };
+    float* out = &state.out[0][0][0];
+    float *m = &state.m[0][0], *l = &state.l[0][0];
+    kit::cp_async_wait<0>();
+    __syncthreads();
+    if (group > 0) {
+        float* to = carried(group);
+#pragma unroll
+        for (int i = 0; i < kOut; ++i) to[i * threads] = out[i];
+#pragma unroll
+        for (int i = 0; i < 2 * State::kRowTiles; ++i) {
+            to[(kOut + 2 * i) * threads] = m[i];
+            to[(kOut + 2 * i + 1) * threads] = l[i];
+        }
+    }
+    __syncthreads();
+    for (int other = 1; other < p.groups && group == 0; ++other) {
+        const float* from = carried(other);
+        float keep[2 * State::kRowTiles], take[2 * State::kRowTiles];
+#pragma unroll
+        for (int i = 0; i < 2 * State::kRowTiles; ++i) {
+            const float other_m = from[(kOut + 2 * i) * threads], top = fmaxf(m[i], other_m);
+            keep[i] = maximum_shift(m[i], top, p.scale_log2);
+            take[i] = maximum_shift(other_m, top, p.scale_log2);
+            m[i] = top;
+            l[i] = l[i] * keep[i] + from[(kOut + 2 * i + 1) * threads] * take[i];
+        }
+#pragma unroll
+        for (int i = 0; i < kOut; ++i) {
+            const int row = i / (kHeadDim / 2) * 2 + i % 4 / 2;
+            out[i] = out[i] * keep[row] + from[i * threads] * take[row];
+        }
+    }
+}
+
+// A split's result in fp32, for the merge.
+template <int kHeadDim>
+__device__ __forceinline__ void store_partial(const AttentionState<kHeadDim>& state, const AttentionParams& p,
+                                              const AttentionBlock& block, int first_row) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const std::int64_t heads = gridDim.x / static_cast<unsigned>(p.row_blocks * p.splits);
+    const std::int64_t base = (block.split * heads + block.batch * p.kv_heads + block.kv_head) * p.rows;
+#pragma unroll
+    for (int i = 0; i < 2 * AttentionState<kHeadDim>::kRowTiles; ++i) {
+        const int t = i / 2, h = i % 2, row = first_row + t * 16 + h * 8 + lane / 4;
+        if (row >= p.rows) continue;
+        const float l = state.l[t][h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
+        if (lane % 4 == 0) p.partial_lse[base + row] = state.m[t][h] * p.scale_log2 + log2f(l);
+        float* to = p.partial + (base + row) * p.head_dim;
+#pragma unroll
+        for (int n = 0; n < kHeadDim / 8; ++n) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                const int column = n * 8 + lane % 4 * 2 + e;
+                if (column < p.head_dim) to[column] = state.out[t][n][2 * h + e] * inverse;
+            }
+        }
+    }
+}
+
+// The finished rows of a warp, through shared memory (where its queries were) for whole 16-byte stores.
+template <class T, int kHeadDim>
+__device__ __forceinline__ void store_rows(const AttentionState<kHeadDim>& state, const AttentionParams& p,
+                                           const AttentionBlock& block, T* tile, int first_row) {
+    constexpr Tile kTile{kHeadDim};
+    constexpr int kLanes = kHeadDim <= 64 ? 8 : kHeadDim <= 128 ? 16 : 32;
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int i = 0; i < 2 * AttentionState<kHeadDim>::kRowTiles; ++i) {
+        const int t = i / 2, h = i % 2, row = t * 16 + h * 8 + lane / 4;
+        const float l = state.l[t][h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
+#pragma unroll
+        for (int n = 0; n < kHeadDim / 8; ++n) {
+            const auto& c = state.out[t][n];
+            *reinterpret_cast<uint32_t*>(tile + kTile.offset(row, n) + lane % 4 * 2) =
+                pack_pair<T>(c[2 * h] * inverse, c[2 * h + 1] * inverse);
+        }
+        if (p.lse != nullptr && lane % 4 == 0 && first_row + row < p.rows) {
+            p.lse[block.row_offset(p, p.lse_stride, first_row + row)] =
+                (state.m[t][h] * p.scale_log2 + log2f(l)) * 0.693147180559945309f;
+        }
+    }
+    __syncwarp();
+    const int chunk = lane % kLanes, column = chunk * 8;
+    for (int row = lane / kLanes; row < kTile.warp_rows() && first_row + row < p.rows; row += 32 / kLanes) {
+        if (column >= p.head_dim) break;
+        T* to = static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, first_row + row) + column;
+        const auto values = kit::load_aligned<8>(tile + kTile.offset(row, chunk));
+        kit::store_vector(to, values, p.head_dim - column, p.vector_out);
+    }
+}
+
+// What:    out = softmax(scale q kᵀ) v, a tile of keys at a time, outputs rescaled as the maximum grows
+// Mapping: a block has `groups` groups of `row_warps` warps. Warp w of a group owns the block's rows from
+//          w * warp_rows on, with their whole output in registers; the groups share the rows and divide the
+//          key tiles, each streaming its own, so that one group's softmax runs beside another's products
+// Traffic: k and v once a block of rows, from L2; bound by ldmatrix at head_dim 256, else by mma.sync
+// Needs:   head_dim <= kHeadDim, blockDim = 32 * row_warps * groups, dynamic shared memory as Config says
+template <class T, int kHeadDim>
+__global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(const AttentionParams p) {
+    using State = AttentionState<kHeadDim>;
+    constexpr Tile kTile = State::kTile;
+    static_assert(128 * kTile.merge_floats() * 4 <= kTile.slots() * kTile.slot() * 2,
+                  "a group's result fits its ring");
+    const int threads = static_cast<int>(blockDim.x), warp = static_cast<int>(threadIdx.x) / 32;
+    const int group = warp / p.row_warps, warp_row = warp % p.row_warps * kTile.warp_rows();
+    T* queries = kit::dynamic_shared<T>();
+    T* rings = queries + p.row_warps * kTile.warp_rows() * kTile.pitch();
+    const AttentionBlock block(p);
+    const int block_rows = p.row_warps * kTile.warp_rows(), first_row = block.row_block * block_rows;
+
+    load_rows<kHeadDim>(queries, block_rows, threadIdx.x, threads, static_cast<const T*>(p.q), p.head_dim,
+                        p.vector_q, [&](int row) -> std::int64_t {
+                            const bool there = first_row + row < p.rows;
+                            return there ? block.row_offset(p, p.q_stride, first_row + row) : -1;
+                        });
+    kit::cp_async_commit();
+
+    // Tiles that the block's last row sees; this group's are every (groups * splits)-th of them.
+    const int sees = block.limit(p, first_row + block_rows - 1), stride = p.groups * p.splits;
+    const int all = sees > 0 ? (sees + kKeys - 1) / kKeys : 0;
+    const int tiles = max(0, (all - (block.split * p.groups + group) + stride - 1) / stride);
+    TileRing<T, kHeadDim> ring(p, block, rings + group * p.slots * kTile.slot(), group, tiles);
+    const int row = first_row + warp_row;
+    const int least = block.limit(p, row),
+              most = row < p.rows ? block.limit(p, row + kTile.warp_rows() - 1) : 0;
+
+    State state;
+    clear(state);
+    if (p.slots == kTile.slots()) {
+        kit::cp_async_wait<kTile.slots() - 1>();
+    } else {
+        kit::cp_async_wait<1>();
+    }
+    __syncthreads();  // the queries are there
+    for (int tile = 0; tile < tiles; ++tile) {
+        const int key = ring.first_key(tile);
+        const bool seen = key < most;
+        Scores<State::kRowTiles> s;
+        const T* keys = ring.next();
+        if (seen) {
+            multiply_scores<T, kHeadDim>(s, queries + warp_row * kTile.pitch(), keys);
+            if (key + kKeys > least || ring.mask() != nullptr) {
+                mask_scores<State::kRowTiles>(s, p, block, ring.mask(), row, key);
+            }
+            softmax_step(s, state, p.scale_log2);
+        }
+        const T* values = ring.next();
+        if (seen) accumulate<T>(state, s, values);
+    }
+
+    if (p.splits > 1) kit::dependents_launch();  // the merge may take its place; it waits for the end
+    complete_sums(state);
+    merge_groups(state, p, reinterpret_cast<char*>(rings));
+    if (group > 0) return;
+    if (p.splits > 1) {
+        store_partial(state, p, block, row);
+    } else {
+        store_rows<T>(state, p, block, queries + warp_row * kTile.pitch(), row);
+    }
+}
+
+// What:    out = sum_s w_s partial_s, w_s = exp2(lse_s) / sum exp2(lse), over the splits s
+// Mapping: a warp a row; lane s holds split s's weight, columns run over the lanes
+// Traffic: splits * head_dim * 4 bytes a row, from L2
+// Needs:   splits <= 32
+template <class T>
+__global__ void __launch_bounds__(128) attention_merge(const AttentionParams p, std::int64_t heads) {
+    kit::dependency_wait();
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+    if (index >= heads * p.rows) return;
+    const std::int64_t head = index / p.rows;
+    const int row = static_cast<int>(index % p.rows);
+    const std::int64_t token = row / p.group, q_head = head % p.kv_heads * p.group + row % p.group;
+    const auto offset = [&](const AttentionStrides& stride) {
+        return head / p.kv_heads * stride.batch + token * stride.token + q_head * stride.head;
+    };
+
+    const float lse = lane < p.splits ? p.partial_lse[lane * heads * p.rows + index] : minus_infinity();
+    float top = lse;
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) top = fmaxf(top, kit::shuffle_xor(top, i));
+    float weight = lse == minus_infinity()
+                       ? 0.0f
+                       : kit::exp2_approximate(lse - (top == minus_infinity() ? 0.0f : top)),
+          sum = weight;
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) sum += kit::shuffle_xor(sum, i);
+    weight = sum == 0.0f ? 0.0f : weight / sum;
+    if (p.lse != nullptr && lane == 0)
+        p.lse[offset(p.lse_stride)] = (top + log2f(sum)) * 0.693147180559945309f;
+
+    T* out = static_cast<T*>(p.out) + offset(p.out_stride);
+    for (int first = 0; first < p.head_dim; first += 32) {
+        const int column = first + lane;
+        float total = 0;
+        for (int s = 0; s < p.splits; ++s) {
+            const float w = kit::shuffle(weight, s);
+            if (column < p.head_dim)
+                total += w * p.partial[(s * heads * p.rows + index) * p.head_dim + column];
+        }
+        if (column < p.head_dim) out[column] = kit::from_float<T>(total);
+    }
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,29 @@
+"""attention in float64."""
+
+import numpy as np
+
+
+def oracle(inputs: dict, options: dict) -> dict:
+    q, k, v = inputs["q"], inputs["k"], inputs["v"]
+    batch, queries, heads, dim = q.shape
+    keys = k.shape[1]
+    scale = options.get("scale") or np.float64(np.float32(1 / np.sqrt(dim)))
+    group = heads // k.shape[2] if k.shape[2] else 1
+    k, v = np.repeat(k, group, axis=2), np.repeat(v, group, axis=2)
+
+    lengths = np.clip(inputs.get("kv_lengths", np.full(batch, keys)), 0, keys).reshape(batch, 1, 1, 1)
+    key, query = np.arange(keys), np.arange(queries).reshape(1, 1, queries, 1)
+    seen = np.broadcast_to(key < lengths, (batch, heads, queries, keys))
+    if "key_mask" in inputs:
+        seen = seen & (inputs["key_mask"] != 0).reshape(batch, 1, 1, keys)
+    if options.get("causal"):
+        seen = seen & (key <= query + lengths - queries)
+
+    scores = np.where(seen, np.einsum("bihd,bjhd->bhij", q, k) * scale, -np.inf)
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isneginf(top), 0, top))
+    total = weights.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + np.where(np.isneginf(top), 0, top))[..., 0]
+    out = np.einsum("bhij,bjhd->bihd", weights / np.where(total == 0, 1, total), v)
+    return {"out": out, "lse": lse}

@@ -1,0 +1,120 @@
+// Attention: choosing a configuration by a model of what a multiprocessor can do.
+#include "ops/attention/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace weft::attention {
+namespace {
+
+// Per multiprocessor and cycle, on Hopper; only their ratios matter for the choice.
+constexpr double kFlops = 2500;       // mma.sync
+constexpr double kSharedBytes = 128;  // ldmatrix
+constexpr double kL2Bytes = 24;       // tiles coming in
+constexpr double kStepLatency = 700;  // softmax and barriers of a tile, cycles that no other warp shares
+constexpr double kAlone = 1.4;        // how much longer products take where no other warp hides the loads
+constexpr double kStart = 1500;       // cycles before the first tile arrives
+constexpr double kGroupMerge = 500;   // cycles to take over one group's result
+constexpr double kSplitMerge = 4500;  // cycles of a second kernel
+constexpr double kCyclesPerUs = 1700;
+constexpr int kHeadDims[] = {64, 80, 128, 256};  // compiled
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Tile tile_of(std::int64_t head_dim) {
+    for (const int compiled : kHeadDims) {
+        if (head_dim <= compiled) return {compiled};
+    }
+    return {kHeadDims[3]};
+}
+
+}  // namespace
+
+Problem::Problem(const Attention& op)
+    : heads(op.k.dim(0) * op.k.dim(2)),
+      rows(op.k.dim(2) == 0 ? 0 : op.q.dim(1) * (op.q.dim(2) / op.k.dim(2))),
+      keys(op.k.dim(1)),
+      head_dim(op.q.dim(3)) {}
+
+const char* decline(const Attention& op, const DeviceInfo& device) {
+    const Problem problem(op);
+    if (!kHalf.contains(op.q.dtype)) return "the tensor cores of this kernel take bf16 and fp16";
+    if (device.arch < 80) return "needs cp.async and bf16 mma.sync (SM 8.0)";
+    if (problem.rows > std::numeric_limits<std::int32_t>::max() / 2 ||
+        problem.keys > std::numeric_limits<std::int32_t>::max() / 2) {
+        return "more than 2^30 query rows or keys a head";
+    }
+    if (blocks(problem, {.tile = tile_of(problem.head_dim), .splits = kMaxSplits}) >
+        std::numeric_limits<std::int32_t>::max()) {
+        return "too many tiles of query rows for one grid";
+    }
+    return nullptr;
+}
+
+std::int64_t blocks(const Problem& problem, const Config& config) {
+    return problem.heads * ceil_div(problem.rows, config.rows()) * config.splits;
+}
+
+double estimate(const Problem& problem, const Config& config, const DeviceInfo& device) {
+    const Tile tile = config.tile;
+    const int warps = config.row_warps * config.groups;
+    const std::int64_t total = blocks(problem, config);
+    const auto fit =
+        std::min<std::int64_t>(device.shared_per_sm / (config.shared_bytes() + 1024), kMaxWarps / warps);
+    const std::int64_t resident =
+        std::clamp<std::int64_t>(ceil_div(total, device.sms), 1, std::max<std::int64_t>(1, fit));
+    const auto waves = static_cast<double>(ceil_div(total, device.sms * resident));
+    const auto steps =
+        static_cast<double>(ceil_div(ceil_div(problem.keys, kKeys), config.groups * config.splits));
+
+    const double flops = 4.0 * kKeys * tile.warp_rows() * tile.head_dim;  // of a warp's step
+    const double shared = 2.0 * tile.head_dim * (tile.warp_rows() + 2 * kKeys);
+    const double busy = std::max(flops / kFlops, shared / kSharedBytes);
+    const double alone = kAlone * 4 * flops / kFlops + kStepLatency;  // one warp has one of four tensor cores
+    const double incoming = 4.0 * kKeys * tile.head_dim / kL2Bytes;
+    const double step = std::max({alone, busy * warps * static_cast<double>(resident),
+                                  incoming * config.groups * static_cast<double>(resident)});
+    double cycles = waves * (steps * step + kStart + (config.groups - 1) * kGroupMerge);
+    if (config.splits > 1) {  // written and read as fp32
+        const auto floats =
+            static_cast<double>(problem.heads * problem.rows * problem.head_dim * config.splits);
+        cycles += kSplitMerge + 8 * floats / (kL2Bytes * device.sms);
+    }
+    return cycles / kCyclesPerUs;
+}
+
+Config choose(const Problem& problem, const DeviceInfo& device) {
+    Config best{.tile = tile_of(problem.head_dim)};
+    const Tile tile = best.tile;
+    if (best.shared_bytes() > device.shared_per_block)
+        best.slots = 2;  // one tile on its way beside the one in use
+    const std::int64_t tiles = std::max<std::int64_t>(1, ceil_div(problem.keys, kKeys));
+    double best_time = std::numeric_limits<double>::infinity();
+    for (const int row_warps : {4, 2, 1}) {
+        if (row_warps > 1 && (row_warps / 2) * tile.warp_rows() >= problem.rows) continue;
+        for (int groups = 1; groups * row_warps <= kMaxWarps && groups <= tiles; groups *= 2) {
+            Config config{tile, row_warps, groups, 1, best.slots};
+            if (config.shared_bytes() > device.shared_per_block ||
+                (groups > 1 && config.slots < tile.slots()))
+                break;
+            const std::int64_t fill = ceil_div(2 * device.sms, blocks(problem, config) + 1);
+            const std::int64_t most = std::min<std::int64_t>({tiles / groups, fill, kMaxSplits});
+            for (; config.splits <= std::max<std::int64_t>(1, most); ++config.splits) {
+                const double time = estimate(problem, config, device);
+                if (time < best_time) best = config, best_time = time;
+            }
+        }
+    }
+    return best;
+}
+
+std::string to_string(const Config& c) {
+    return fmt::format(
+        "{}x{} rows and keys of {} columns, {} warps in {} groups, {} splits, {} slots, {} KiB shared",
+        c.rows(), kKeys, c.tile.head_dim, c.row_warps * c.groups, c.groups, c.splits, c.slots,
+        (c.shared_bytes() + 1023) / 1024);
+}
+
+}  // namespace weft::attention

@@ -1,0 +1,101 @@
+// Attention: tiles of keys and values on their way into shared memory.
+#pragma once
+
+#include "kit/convert.cuh"
+#include "kit/ptx/barrier.cuh"
+#include "kit/ptx/cp_async.cuh"
+#include "kit/vector.cuh"
+#include "ops/attention/params.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// Brings rows of `from` into a shared tile: `from` + offset_of(row), zeros where that is negative and beyond
+// head_dim.
+template <int kHeadDim, class T, class OffsetOf>
+__device__ __forceinline__ void load_rows(T* tile, int rows, int thread, int threads, const T* from,
+                                          int head_dim, bool vector, OffsetOf offset_of) {
+    constexpr Tile kTile{kHeadDim};
+    constexpr int kLanes = kHeadDim <= 64 ? 8 : kHeadDim <= 128 ? 16 : 32;  // a row
+    const int chunk = thread % kLanes, column = chunk * 8;
+    if (chunk >= kTile.chunks()) return;
+    for (int row = thread / kLanes; row < rows; row += threads / kLanes) {
+        const std::int64_t offset = offset_of(row);
+        const int count = offset < 0 ? 0 : min(head_dim - column, 8);
+        const T* source = count > 0 ? from + offset + column : from;
+        T* to = tile + kTile.offset(row, chunk);
+        if (vector) {
+            kit::cp_async_16(to, source, count > 0);
+        } else {
+            kit::store_aligned(to, kit::load_elements<8>(source, count, kit::from_float<T>(0.0f)));
+        }
+    }
+}
+
+// A group's stream of tiles: keys, values, keys, values, ..., `slots` - 1 of them on their way.
+template <class T, int kHeadDim>
+class TileRing {
+   public:
+    __device__ TileRing(const AttentionParams& p, const AttentionBlock& block, T* memory, int group,
+                        int tiles)
+        : p_(p),
+          memory_(memory),
+          group_(group),
+          threads_(32 * p.row_warps),
+          thread_(threadIdx.x % threads_),
+          keys_(block.keys),
+          first_(block.split * p.groups + group),
+          items_(2 * tiles) {
+        k_ = static_cast<const T*>(p.k) + block.batch * p.k_stride.batch + block.kv_head * p.k_stride.head;
+        v_ = static_cast<const T*>(p.v) + block.batch * p.v_stride.batch + block.kv_head * p.v_stride.head;
+        mask_ = p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
+        for (int i = 0; i + 1 < p.slots; ++i) issue();
+    }
+    __device__ int first_key(int tile) const { return (first_ + tile * p_.groups * p_.splits) * kKeys; }
+    __device__ const std::uint8_t* mask() const { return mask_; }
+
+    // The next tile, for reading until the next call.
+    __device__ const T* next() {
+        if (p_.slots == kTile.slots()) {
+            kit::cp_async_wait<kTile.slots() - 2>();
+        } else {
+            kit::cp_async_wait<0>();
+        }
+        kit::named_barrier_sync(1 + group_,
+                                threads_);  // landed for all; and all have done with the slot filled next
+        const T* tile = memory_ + read_ * kTile.slot();
+        read_ = read_ + 1 == p_.slots ? 0 : read_ + 1;
+        issue();
+        return tile;
+    }
+
+   private:
+    static constexpr Tile kTile{kHeadDim};
+
+    __device__ void issue() {
+        if (issued_ < items_) {
+            const bool values = issued_ % 2 != 0;
+            const int key = first_key(issued_ / 2);
+            const T* base = values ? v_ : k_;
+            const std::int64_t stride = values ? p_.v_stride.token : p_.k_stride.token;
+            load_rows<kHeadDim>(memory_ + write_ * kTile.slot(), kKeys, thread_, threads_, base, p_.head_dim,
+                                values ? p_.vector_v : p_.vector_k, [&](int row) -> std::int64_t {
+                                    const bool seen =
+                                        key + row < keys_ && (mask_ == nullptr || mask_[key + row] != 0);
+                                    return seen ? (key + row) * stride : -1;
+                                });
+        }
+        kit::cp_async_commit();
+        ++issued_;
+        write_ = write_ + 1 == p_.slots ? 0 : write_ + 1;
+    }
+
+    const AttentionParams& p_;
+    T* memory_;
+    const T *k_, *v_;
+    const std::uint8_t* mask_;
+    int group_, threads_, thread_, keys_, first_, items_, issued_ = 0, read_ = 0, write_ = 0;
+};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET
