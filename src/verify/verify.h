@@ -17,8 +17,10 @@ struct Outcome {
 
 // Runs the case on `device` with outputs poisoned and compares every element with the reference's interval;
 // inputs, guards and the gaps of strided outputs must be untouched; a second run over another poison must give the
-// same bits. Throws only what `run` throws for a bad call.
-Outcome verify(const Case& c, Device device, std::uint64_t seed = 0, Values values = Values::usual);
+// same bits. Throws only what `run` throws for a bad call. With the name of an implementation, that one runs, not the
+// first that accepts.
+Outcome verify(const Case& c, Device device, std::uint64_t seed = 0, Values values = Values::usual,
+               const std::string& implementation = {});
 
 // What every outcome is about, for `result` of `instance` against the oracle of the same inputs.
 Outcome compare(const Case& c, const Instance& result, const Instance& expected, const Oracle& oracle);

@@ -1,0 +1,131 @@
+// From words to devices, ops and cases.
+#include "cli/select.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "cli/command.h"
+#include "verify/fuzz.h"
+
+namespace weft::cli {
+namespace {
+
+int edit_distance(std::string_view a, std::string_view b) {
+    std::vector<int> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        int diagonal = std::exchange(row[0], row[0] + 1);
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const int substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
+        }
+    }
+    return row.back();
+}
+
+std::string missing_device(DeviceType type) {
+    if (type == DeviceType::emulator) {
+        return "this build has no emulator: it needs Boost.Context and the CUDA headers (run ./weft setup)";
+    }
+    return "no CUDA device can be used here (`weft doctor` says why); try --device emulator";
+}
+
+}  // namespace
+
+Device pick_device(const std::string& word) {
+    const std::vector<Device> here = devices_here();
+    if (word.empty()) return here.back();
+    for (const DeviceType type : {DeviceType::cpu, DeviceType::emulator, DeviceType::cuda}) {
+        if (word != name(type)) continue;
+        const auto it = std::find_if(here.begin(), here.end(), [&](Device d) { return d.type == type; });
+        if (it == here.end()) throw Failure(kUnsupported, missing_device(type));
+        return *it;
+    }
+    throw Failure(kUsage, fmt::format("--device {}: expected cpu, emulator or cuda", word));
+}
+
+std::optional<Values> pick_values(const std::string& word) {
+    if (word.empty() || word == "all") return std::nullopt;
+    if (const auto values = parse_values(word)) return values;
+    throw Failure(kUsage, fmt::format("--values {}: expected usual, wide, tiny, constant, special or all", word));
+}
+
+const OpEntry& pick_op(const std::string& name) {
+    if (const OpEntry* op = find_op(name)) return *op;
+    std::vector<std::string> near;
+    for (const OpEntry* op : all_ops()) {
+        const std::string& other = op->contract().name();
+        if (edit_distance(name, other) <= 3 || other.find(name) != std::string::npos) near.push_back(other);
+    }
+    throw Failure(kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all)", name,
+                                      near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "))));
+}
+
+Selection select(const std::vector<std::string>& words) {
+    Selection selection;
+    const std::string line = fmt::format("{}", fmt::join(words, " "));
+    if (line.find('=') != std::string::npos) {
+        pick_op(line.substr(0, line.find(' ')));  // a better message for a misspelt op
+        selection.single = Case::parse(line);
+        return selection;
+    }
+    for (const std::string& word : words) {
+        if (word != "all") selection.ops.push_back(&pick_op(word));
+    }
+    if (selection.ops.empty()) selection.ops = all_ops();
+    return selection;
+}
+
+std::vector<NamedCase> workload_cases(const std::string& path, const OpEntry* op) {
+    const auto files = path.empty() ? workload_files() : std::vector<std::filesystem::path>{path};
+    std::vector<NamedCase> cases;
+    for (const auto& file : files) {
+        for (const WorkloadRow& row : read_workload(file)) {
+            const bool wanted = op == nullptr || row.line.starts_with(op->contract().name() + " ");
+            if (row.line.empty() || !wanted) continue;
+            cases.push_back({row.id, Case::parse(row.line)});
+        }
+    }
+    return cases;
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
+    std::vector<std::size_t> width;
+    for (const auto& row : rows) {
+        width.resize(std::max(width.size(), row.size()));
+        for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows) {
+        std::string line = indent;
+        for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], width[i]);
+        line.erase(line.find_last_not_of(' ') + 1);
+        text += line + "\n";
+    }
+    return text;
+}
+
+std::string dtypes_text(DTypeSet set) {
+    std::vector<std::string_view> names;
+    for (int i = 0; i < kDTypeCount; ++i) {
+        if (set.contains(static_cast<DType>(i))) names.push_back(name(static_cast<DType>(i)));
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string option_text(const Option& option, double value) {
+    switch (option.kind) {
+        case Option::Kind::boolean: return value != 0 ? "true" : "false";
+        case Option::Kind::choice: return option.choices[static_cast<std::size_t>(value)];
+        case Option::Kind::integer: return fmt::format("{}", static_cast<std::int64_t>(value));
+        case Option::Kind::real: return fmt::format("{}", static_cast<float>(value));
+    }
+    return {};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,48 @@
+// What commands share: devices, values and cases by their words on the command line, tables.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/trial.h"
+#include "verify/workload.h"
+#include "weft/op.h"
+
+namespace CLI {
+class App;
+}
+
+namespace weft::cli {
+
+// "cpu", "emulator", "cuda"; empty: the best here (a GPU, else the emulator, else the CPU). Throws Failure where
+// it isn't here.
+Device pick_device(const std::string& word);
+
+// "usual", ...; "all" and empty: nothing. Throws Failure.
+std::optional<Values> pick_values(const std::string& word);
+
+// An op by name. Throws Failure that names near misses.
+const OpEntry& pick_op(const std::string& name);
+
+// The words of a command: op names, or one case line (quoted or not).
+struct Selection {
+    std::vector<const OpEntry*> ops;  // all of them where no word was given
+    std::optional<Case> single;
+};
+Selection select(const std::vector<std::string>& words);
+
+struct NamedCase {
+    std::string workload;  // "transformer/pi05-geglu-10"; empty where the case came by itself
+    Case c;
+};
+// The rows with a case line of a workload file, or of all files if the path is empty; of one op, or of any.
+std::vector<NamedCase> workload_cases(const std::string& path, const OpEntry* op = nullptr);
+
+// Rows under headings, columns as wide as they must be; the last is not padded.
+std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
+
+std::string dtypes_text(DTypeSet set);  // "bf16, fp16, fp32"
+std::string option_text(const Option& option, double value);
+
+}  // namespace weft::cli

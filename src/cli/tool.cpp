@@ -1,0 +1,89 @@
+// The table of commands, parsing, and errors turned into exit codes.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "weft/error.h"
+
+namespace weft {
+extern const char* const kVersion;
+}
+
+namespace weft::cli {
+namespace {
+
+Exit exit_code(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::invalid_argument:
+        case ErrorCode::io: return kUsage;
+        case ErrorCode::unsupported: return kUnsupported;
+        default: return kWrong;
+    }
+}
+
+int fail(Exit code, const std::string& message) {
+    std::cout.flush();
+    fmt::print(stderr, "weft: {}\n", message);
+    return code;
+}
+
+int guarded(const std::function<int()>& run) {
+    try {
+        return run();
+    } catch (const Failure& e) {
+        return fail(e.code(), e.what());
+    } catch (const Error& e) {
+        return fail(exit_code(e.code()), e.what());
+    } catch (const CLI::Error&) {
+        throw;
+    } catch (const std::bad_alloc&) {
+        return fail(kUnsupported, "out of memory: the case needs more than this machine has");
+    } catch (const std::exception& e) {
+        return fail(kWrong, fmt::format("{} (a defect of weft: please report it with the command line)", e.what()));
+    }
+}
+
+constexpr const char* kExit =
+    "Exit codes: 0 passed, 1 something wrong was found, 2 bad usage, 3 unsupported or no such device here.\n"
+    "Each command explains itself: weft COMMAND --help\n\n"
+    "Examples:\n"
+    "  weft list\n"
+    "  weft show rms_norm\n"
+    "  weft verify rms_norm\n"
+    "  weft explain 'rms_norm x=bf16[4096,3072] weight=bf16[3072]' --device h100\n";
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+    static const std::vector<Command> kCommands = {
+        demo_command(),    list_command(),  show_command(), verify_command(), fuzz_command(),      explain_command(),
+        bench_command(),   run_command(),   make_checkpoint_command(),         doctor_command(),    completion_command(),
+    };
+    return kCommands;
+}
+
+int run_tool(int argc, const char* const* argv) {
+    CLI::App app("Fused inference kernels, each with an executable specification.", "weft");
+    app.require_subcommand(1);
+    app.footer(kExit);
+    app.set_version_flag("--version", std::string("weft ") + kVersion);
+    int code = kPassed;
+    for (const Command& command : commands()) {
+        CLI::App* sub = app.add_subcommand(command.name, command.summary);
+        sub->footer("\n" + command.help);
+        sub->callback([&code, run = command.declare(*sub)] { code = guarded(run); });
+    }
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& e) {
+        return app.exit(e);
+    } catch (const CLI::ParseError& e) {
+        const auto used = app.get_subcommands();
+        fmt::print(stderr, "weft: {}\n(see: weft{} --help)\n", e.what(), used.empty() ? "" : " " + used[0]->get_name());
+        return kUsage;
+    }
+    std::cout.flush();
+    return std::cout ? code : kWrong;
+}
+
+}  // namespace weft::cli

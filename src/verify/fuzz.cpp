@@ -1,0 +1,90 @@
+// The fuzzing loop.
+#include "verify/fuzz.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+std::uint64_t stream_of(const std::string& name) {  // every op draws its own numbers from one seed
+    std::uint64_t stream = 0;
+    for (const char c : name) stream = mix(stream ^ static_cast<unsigned char>(c));
+    return stream;
+}
+
+std::vector<std::string> accepting(const Case& c, Device device) {
+    std::vector<std::string> names;
+    c.with_call(device, [&](const void* call) {
+        for (const Verdict& v : explain(c.op(), call, device_info(device))) {
+            if (v.reason.empty()) names.push_back(v.implementation);
+        }
+    });
+    return names;
+}
+
+// Half of the cases go where dispatch sends them, the others to any that accepts.
+std::string pick_implementation(const Case& c, const FuzzOptions& options, Random& random) {
+    if (!options.implementation.empty()) return options.implementation;
+    const std::vector<std::string> names = accepting(c, options.device);
+    if (names.size() < 2 || random.below(2) == 0) return {};
+    return random.pick(names);
+}
+
+Trial draw(const Case& c, const FuzzOptions& options, int index, Random& random) {
+    const auto i = static_cast<std::size_t>(index);
+    Trial trial{c, random.bits() % 1'000'000, options.values.value_or(kAllValues[i % std::size(kAllValues)]), 0,
+                pick_implementation(c, options, random)};
+    if (options.device.type == DeviceType::emulator && index % 2 == 1) trial.order = 1 + random.bits() % 1'000'000;
+    return trial;
+}
+
+Outcome attempt_anything(const Trial& trial, Device device) {
+    try {
+        return attempt(trial, device);
+    } catch (const std::exception& e) {  // the case was generated to be legal and taken: a refusal is a defect
+        Outcome outcome;
+        outcome.passed = false;
+        outcome.why = e.what();
+        return outcome;
+    }
+}
+
+void count(FuzzReport& report, const Trial& trial, const Outcome& outcome, Device device) {
+    ++report.cases;
+    ++report.implementations[outcome.implementation.substr(0, outcome.implementation.find(' '))];
+    if (!outcome.passed) report.failures.push_back({trial, outcome.why});
+    if (outcome.passed && outcome.worst > report.worst) {
+        report.worst = outcome.worst;
+        report.worst_command = command(trial, device);
+    }
+}
+
+}  // namespace
+
+FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options) {
+    FuzzReport report;
+    Random random(options.seed, stream_of(op.contract().name()));
+    for (int i = 0; i < options.cases; ++i) {
+        const std::optional<Case> c = generate(op, device_info(options.device), random, options.limits);
+        if (!c) break;
+        const Trial trial = draw(*c, options, i, random);
+        const Outcome outcome = attempt_anything(trial, options.device);
+        count(report, trial, outcome, options.device);
+        if (options.progress) options.progress(i + 1);
+        if (static_cast<int>(report.failures.size()) >= options.most_failures) break;
+        // A CUDA error may have left the device's context unusable: later failures would mean nothing.
+        if (!outcome.passed && outcome.why.starts_with(name(ErrorCode::cuda))) break;
+    }
+    return report;
+}
+
+std::vector<Device> devices_here() {
+    std::vector<Device> devices = {kCpu};
+#if WEFT_HAS_EMULATOR
+    devices.push_back(kEmulator);
+#endif
+    if (cuda_device_count() > 0) devices.push_back(kCuda);
+    return devices;
+}
+
+}  // namespace weft

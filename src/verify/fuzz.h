@@ -1,0 +1,44 @@
+// Many generated cases of one op, each verified.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/generate.h"
+#include "verify/trial.h"
+
+namespace weft {
+
+struct FuzzOptions {
+    Device device = kCpu;
+    int cases = 1000;
+    std::uint64_t seed = 0;
+    std::optional<Values> values;  // absent: all kinds in turn
+    std::string implementation;    // empty: in turn all that accept the case
+    GenerateLimits limits;
+    int most_failures = 5;                          // stops after so many
+    std::function<void(int done)> progress = nullptr;
+};
+
+struct FuzzReport {
+    struct Failure {
+        Trial trial;
+        std::string why;
+    };
+    int cases = 0;  // that ran; fewer than asked for where the generator found no more
+    std::vector<Failure> failures;
+    std::map<std::string, int> implementations;  // how often each one ran
+    double worst = 0;                            // the largest Outcome::worst
+    std::string worst_command;
+};
+
+// In the emulator every other case runs its threads and blocks in a random order.
+FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options);
+
+// The devices that this build and machine can run kernels on; the CPU always, a GPU and the emulator where there.
+std::vector<Device> devices_here();
+
+}  // namespace weft
