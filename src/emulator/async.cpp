@@ -52,7 +52,8 @@ void copy_async_wait(unsigned newest) {
         std::memcpy(copy.shared, copy.global, copy.source_bytes);
         std::memset(static_cast<char*>(copy.shared) + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
     }
-    copies->in_flight.erase(copies->in_flight.begin(), copies->in_flight.begin() + static_cast<ptrdiff_t>(landed));
+    copies->in_flight.erase(copies->in_flight.begin(),
+                            copies->in_flight.begin() + static_cast<ptrdiff_t>(landed));
 }
 
 WEFT_UNINSTRUMENTED void drop_copies(Thread& thread) {
@@ -60,8 +61,8 @@ WEFT_UNINSTRUMENTED void drop_copies(Thread& thread) {
     thread.copies = nullptr;
 }
 
-// ThreadSanitizer knows no fences. So an atomic of a thread that has fenced publishes all that the thread did, and
-// a fence takes over what was published at the atomics that the thread used last.
+// ThreadSanitizer knows no fences. So an atomic of a thread that has fenced publishes all that the thread
+// did, and a fence takes over what was published at the atomics that the thread used last.
 WEFT_UNINSTRUMENTED void before_atomic([[maybe_unused]] void* address) {
 #if WEFT_TSAN
     if (self().fenced) tsan_release(address);

@@ -61,12 +61,14 @@ WEFT_UNINSTRUMENTED unsigned block_barrier(const Where& where, bool predicate) {
     Block& block = *thread.block;
     Barrier& barrier = block.barriers[0];
     if (block.exited > 0) {
-        fault(fmt::format("divergent barrier: reaches __syncthreads ({}) after thread {} has exited without it",
-                          place(where), index_text(block.first_exited->thread_index)));
+        fault(
+            fmt::format("divergent barrier: reaches __syncthreads ({}) after thread {} has exited without it",
+                        place(where), index_text(block.first_exited->thread_index)));
     }
     if (barrier.arrived > 0 && !same_place(barrier.where, where)) {
-        fault(fmt::format("divergent barrier: reaches __syncthreads ({}) while thread {} waits at another one ({})",
-                          place(where), index_text(barrier.first_arrived->thread_index), place(barrier.where)));
+        fault(fmt::format(
+            "divergent barrier: reaches __syncthreads ({}) while thread {} waits at another one ({})",
+            place(where), index_text(barrier.first_arrived->thread_index), place(barrier.where)));
     }
     barrier.count += predicate;
     arrive(Runtime::here(), barrier, thread, State::at_block_barrier, "__syncthreads", where);
@@ -90,13 +92,15 @@ WEFT_UNINSTRUMENTED void named_barrier(unsigned id, unsigned threads, bool wait,
     if (barrier.arrived + 1 == threads) {
         for (uint8_t& count : barrier.warp_arrivals) {
             if (count % kWarp != 0) {
-                fault(fmt::format("named barrier {} ({}): {} arrivals from one warp; whole warps must arrive, once each",
-                                  id, place(where), unsigned{count}));
+                fault(fmt::format(
+                    "named barrier {} ({}): {} arrivals from one warp; whole warps must arrive, once each",
+                    id, place(where), unsigned{count}));
             }
             count = 0;
         }
     }
-    arrive(Runtime::here(), barrier, thread, wait ? State::at_named_barrier : State::ready, "named barrier", where);
+    arrive(Runtime::here(), barrier, thread, wait ? State::at_named_barrier : State::ready, "named barrier",
+           where);
 }
 
 WEFT_UNINSTRUMENTED void cluster_barrier(const Where& where) {
@@ -111,8 +115,9 @@ WEFT_UNINSTRUMENTED void Runtime::check_exit(Thread& thread) {
     Barrier& barrier = block.barriers[0];
     if (block.exited++ == 0) block.first_exited = &thread;
     if (barrier.arrived > 0) {
-        fault(fmt::format("divergent barrier: exits while {} threads wait at __syncthreads ({}), the first of them {}",
-                          barrier.arrived, place(barrier.where), index_text(barrier.first_arrived->thread_index)));
+        fault(fmt::format(
+            "divergent barrier: exits while {} threads wait at __syncthreads ({}), the first of them {}",
+            barrier.arrived, place(barrier.where), index_text(barrier.first_arrived->thread_index)));
     }
     leave_warp(*this, thread);
     --cluster_live;

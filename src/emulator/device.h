@@ -27,7 +27,9 @@
 
 namespace weft::inline emulated {
 
-inline void __syncthreads(emulator::Where where = emulator::Where::current()) { emulator::block_barrier(where); }
+inline void __syncthreads(emulator::Where where = emulator::Where::current()) {
+    emulator::block_barrier(where);
+}
 inline int __syncthreads_count(int predicate, emulator::Where where = emulator::Where::current()) {
     return static_cast<int>(emulator::block_barrier(where, predicate != 0));
 }
@@ -52,7 +54,8 @@ T __ldg(const T* address) {
     return *address;
 }
 
-// The approximate intrinsics are computed as exactly as the host can: an op's tolerance covers the difference.
+// The approximate intrinsics are computed as exactly as the host can: an op's tolerance covers the
+// difference.
 inline float rsqrtf(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
 inline float __frsqrt_rn(float x) { return rsqrtf(x); }
 inline float __expf(float x) { return std::exp(x); }
@@ -139,4 +142,4 @@ constexpr std::common_type_t<A, B> max(A a, B b) {
     return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
 }
 
-}  // namespace weft::emulated
+}  // namespace weft::inline emulated

@@ -1,9 +1,9 @@
 // The CUDA execution model on the CPU: what the host side uses (launches, order, poison).
 //
-// A launch runs the kernel to its end before it returns, on the calling OS thread, each CUDA thread on a fiber.
-// Blocks run one after another (the blocks of a cluster together), so a kernel that waits for a block which has
-// not started cannot end; the emulator reports it. Kernels of a programmatic dependent launch do not overlap
-// either: the wait is checked for its presence and is otherwise nothing.
+// A launch runs the kernel to its end before it returns, on the calling OS thread, each CUDA thread on a
+// fiber. Blocks run one after another (the blocks of a cluster together), so a kernel that waits for a block
+// which has not started cannot end; the emulator reports it. Kernels of a programmatic dependent launch do
+// not overlap either: the wait is checked for its presence and is otherwise nothing.
 //
 // All state belongs to the calling OS thread.
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace weft::emulator {
 
-// The order in which threads and blocks run: 0 is the natural one, any other seed a random one. Results must not
-// depend on it. The environment variable WEFT_EMULATOR_SEED sets the first value.
+// The order in which threads and blocks run: 0 is the natural one, any other seed a random one. Results must
+// not depend on it. The environment variable WEFT_EMULATOR_SEED sets the first value.
 void set_order(uint64_t seed);
 uint64_t order();
 
-// Shared memory starts filled with this byte, as does the destination of a cp.async that was not waited for. A
-// result that differs between two values comes from a read of something never written.
+// Shared memory starts filled with this byte, as does the destination of a cp.async that was not waited for.
+// A result that differs between two values comes from a read of something never written.
 void set_poison(uint8_t byte);
 uint8_t poison();
 
@@ -43,8 +43,8 @@ struct LaunchConfig {
     bool dependent = false;  // launched with programmatic stream serialization
 };
 
-// Calls `kernel(arguments)` once for every CUDA thread of the grid. Throws weft::Error (emulator_fault), whose
-// message names kernel, block and thread, when the kernel breaks the execution model.
+// Calls `kernel(arguments)` once for every CUDA thread of the grid. Throws weft::Error (emulator_fault),
+// whose message names kernel, block and thread, when the kernel breaks the execution model.
 void launch(const LaunchConfig& config, void (*kernel)(const void* arguments), const void* arguments);
 
 // "kernel 'name', block (x,y,z), thread (x,y,z)", or an empty string outside of a kernel.

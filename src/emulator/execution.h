@@ -33,26 +33,27 @@ struct Thread {
     unsigned lane;
     State state;
     bool started;
-    bool fenced;         // has executed a __threadfence, so its atomics publish
-    const char* what;    // the operation it waits at, and where that is in the source
+    bool fenced;       // has executed a __threadfence, so its atomics publish
+    const char* what;  // the operation it waits at, and where that is in the source
     Where where;
-    Thread* next;        // in the list of those who wait at the same barrier
-    Copies* copies;      // its cp.async operations in flight, made at the first
-    void* observed[4];   // the atomics it last read, for the next __threadfence
+    Thread* next;       // in the list of those who wait at the same barrier
+    Copies* copies;     // its cp.async operations in flight, made at the first
+    void* observed[4];  // the atomics it last read, for the next __threadfence
     unsigned observations;
 };
 
-// The thread that runs now. Constant initialisation and the initial-exec model make an access one instruction.
+// The thread that runs now. Constant initialisation and the initial-exec model make an access one
+// instruction.
 extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
 
 inline Thread& self() { return *current_thread; }
 
 // Ends the launch with weft::Error (emulator_fault).
-[[noreturn]] void fault(const std::string& message);                     // of the thread that runs
+[[noreturn]] void fault(const std::string& message);                         // of the thread that runs
 [[noreturn]] void fault_in_lane(unsigned lane, const std::string& message);  // of a lane of its warp
 
-// __syncthreads: every thread of the block, at the same place in the source. Returns the number of threads whose
-// `predicate` holds.
+// __syncthreads: every thread of the block, at the same place in the source. Returns the number of threads
+// whose `predicate` holds.
 unsigned block_barrier(const Where& where, bool predicate = false);
 // Barriers 1 to 15, each among `threads` threads (whole warps).
 void named_barrier(unsigned id, unsigned threads, bool wait, const Where& where);
@@ -61,21 +62,24 @@ void cluster_barrier(const Where& where);
 
 unsigned cluster_rank();
 unsigned cluster_size();
-// The address in block `rank` of the cluster of what `shared`, an address in this block's shared memory, is here.
+// The address in block `rank` of the cluster of what `shared`, an address in this block's shared memory, is
+// here.
 void* cluster_map(const void* shared, unsigned rank);
 
 // Storage of `bytes`, one for each block and `key`.
 void* block_shared(const void* key, size_t bytes, size_t alignment);
 void* dynamic_shared();
 
-// An operation of all lanes of the warp that have not exited, at the same place in the source: waits for all, then
-// one of them calls `complete`, which reads and writes through lanes[i] the `data` of lane i (null if not in `mask`).
-// Orders memory among the lanes only if asked: a shuffle does not, __syncwarp does.
+// An operation of all lanes of the warp that have not exited, at the same place in the source: waits for all,
+// then one of them calls `complete`, which reads and writes through lanes[i] the `data` of lane i (null if
+// not in `mask`). Orders memory among the lanes only if asked: a shuffle does not, __syncwarp does.
 using Complete = void (*)(void* const* lanes, uint32_t mask);
-void warp_collective(const char* what, void* data, Complete complete, const Where& where, bool orders = false);
+void warp_collective(const char* what, void* data, Complete complete, const Where& where,
+                     bool orders = false);
 uint32_t live_lanes();  // those that have not exited
 
-// An asynchronous copy of `source_bytes` <= `bytes` bytes (the rest becomes zero), made when its group is waited for.
+// An asynchronous copy of `source_bytes` <= `bytes` bytes (the rest becomes zero), made when its group is
+// waited for.
 void copy_async(void* shared, const void* global, size_t bytes, size_t source_bytes);
 void copy_async_commit();
 void copy_async_wait(unsigned newest);  // until at most `newest` groups are in flight

@@ -11,8 +11,8 @@ class Fiber {
    public:
     using Entry = void (*)(Fiber& self);
 
-    Fiber();                       // stands for the stack of the calling OS thread
-    explicit Fiber(Entry entry);   // `entry` starts at the first switch and never returns
+    Fiber();                      // stands for the stack of the calling OS thread
+    explicit Fiber(Entry entry);  // `entry` starts at the first switch and never returns
     ~Fiber();
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;

@@ -12,8 +12,9 @@
 namespace weft::emulator {
 namespace {
 
-// With ThreadSanitizer a fiber is a thread, and what it does is in order: two blocks that ran on the same fibers
-// could not race. So clusters take turns with several sets of fibers, and start at another fiber each time.
+// With ThreadSanitizer a fiber is a thread, and what it does is in order: two blocks that ran on the same
+// fibers could not race. So clusters take turns with several sets of fibers, and start at another fiber each
+// time.
 constexpr unsigned kMaxTsanFibers = 8000;
 
 unsigned fiber_sets(unsigned fibers) {
@@ -31,16 +32,20 @@ void check_limits(const LaunchConfig& config) {
     const dim3 &grid = config.grid, &block = config.block;
     const uint64_t threads = uint64_t{block.x} * block.y * block.z;
     if (threads == 0 || threads > kMaxThreads || block.x > 1024 || block.y > 1024 || block.z > 64) {
-        refuse(config, fmt::format("blocks of ({},{},{}) threads: 1 to {} are possible, (1024,1024,64) at most",
-                                   block.x, block.y, block.z, kMaxThreads));
+        refuse(config,
+               fmt::format("blocks of ({},{},{}) threads: 1 to {} are possible, (1024,1024,64) at most",
+                           block.x, block.y, block.z, kMaxThreads));
     }
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
-        refuse(config, fmt::format("a grid of ({},{},{}) blocks: (1,1,1) to (2147483647,65535,65535) are possible",
-                                   grid.x, grid.y, grid.z));
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 ||
+        grid.z > 65535) {
+        refuse(config,
+               fmt::format("a grid of ({},{},{}) blocks: (1,1,1) to (2147483647,65535,65535) are possible",
+                           grid.x, grid.y, grid.z));
     }
     if (config.cluster == 0 || config.cluster > kMaxCluster || grid.x % config.cluster != 0) {
-        refuse(config, fmt::format("clusters of {} in a grid of {} along x: 1 to {}, and a divisor of the grid",
-                                   config.cluster, grid.x, kMaxCluster));
+        refuse(config,
+               fmt::format("clusters of {} in a grid of {} along x: 1 to {}, and a divisor of the grid",
+                           config.cluster, grid.x, kMaxCluster));
     }
     if (config.dynamic_shared > kMaxShared) {
         refuse(config, fmt::format("{} bytes of dynamic shared memory: a block has {}", config.dynamic_shared,
@@ -194,7 +199,8 @@ void Runtime::launch(const LaunchConfig& launched, void (*kernel)(const void*), 
         refuse(launched, "it was launched as dependent, but no thread called dependency_wait");
     }
     if (race_reports() != races_before) {
-        refuse(launched, fmt::format("ThreadSanitizer reported {} data races in it", race_reports() - races_before));
+        refuse(launched,
+               fmt::format("ThreadSanitizer reported {} data races in it", race_reports() - races_before));
     }
 }
 

@@ -1,5 +1,5 @@
-// Include in one source of an executable built with ThreadSanitizer: then a launch that races throws. The runtime
-// takes this hook from the executable only, which is why a library cannot bring it.
+// Include in one source of an executable built with ThreadSanitizer: then a launch that races throws. The
+// runtime takes this hook from the executable only, which is why a library cannot bring it.
 #pragma once
 
 namespace weft::emulator {

@@ -1,5 +1,5 @@
-// The order in which CUDA threads run. Plain code without the standard library's templates: ThreadSanitizer must
-// not see it, and the linker might choose an instrumented copy of a template.
+// The order in which CUDA threads run. Plain code without the standard library's templates: ThreadSanitizer
+// must not see it, and the linker might choose an instrumented copy of a template.
 #include "emulator/ready_queue.h"
 
 #include "emulator/runtime.h"
@@ -34,7 +34,8 @@ void ReadyQueue::start(uint64_t order, unsigned blocks, unsigned warps) {
     ranked_ = order != 0;
     if (!ranked_) return;
     warps_ = warps;
-    const unsigned style = static_cast<unsigned>(random(4));  // 0: fair; 1: warps; 2 and 3: blocks, then warps
+    const unsigned style =
+        static_cast<unsigned>(random(4));  // 0: fair; 1: warps; 2 and 3: blocks, then warps
     uniform_ = style == 0;
     ranks_ = blocks * warps;
     for (unsigned i = 0; i < ranks_; ++i) rank_of_[i] = static_cast<uint16_t>(i);

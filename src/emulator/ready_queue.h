@@ -9,9 +9,10 @@ namespace weft::emulator {
 
 inline constexpr unsigned kWarp = 32, kMaxWarps = kMaxThreads / kWarp;
 
-// Order 0 is first in, first out. Any other seed is an adversary: a random order in which every thread gets its fair
-// share would almost never let one warp or block run far ahead of the others, which is where missing
-// synchronisation shows. So warps (or whole blocks) have random ranks, and mostly the first that can run does.
+// Order 0 is first in, first out. Any other seed is an adversary: a random order in which every thread gets
+// its fair share would almost never let one warp or block run far ahead of the others, which is where missing
+// synchronisation shows. So warps (or whole blocks) have random ranks, and mostly the first that can run
+// does.
 class ReadyQueue {
    public:
     // For clusters of up to `threads` threads.

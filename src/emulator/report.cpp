@@ -39,7 +39,8 @@ void watch_sanitizers() {
     // UBSan's library has a copy of everything, the death callback included.
     if (void* ubsan = dlopen("libubsan.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
         using Set = void (*)(void (*)());
-        if (auto set = reinterpret_cast<Set>(dlsym(ubsan, "__sanitizer_set_death_callback"))) set(&name_kernel);
+        if (auto set = reinterpret_cast<Set>(dlsym(ubsan, "__sanitizer_set_death_callback")))
+            set(&name_kernel);
         dlclose(ubsan);
     }
 #endif
@@ -100,8 +101,9 @@ void Runtime::report_deadlock() {
     unsigned fewest = ~0u;
     std::string text;
     for (const auto& [waits_at, group] : groups) {
-        text += fmt::format("{}{} at {}, the first of them {} of block {}", text.empty() ? "" : "; ", group.count,
-                            waits_at, index_text(group.first->thread_index), index_text(group.first->block_index));
+        text += fmt::format("{}{} at {}, the first of them {} of block {}", text.empty() ? "" : "; ",
+                            group.count, waits_at, index_text(group.first->thread_index),
+                            index_text(group.first->block_index));
         if (group.count < fewest) {
             fewest = group.count;
             culprit = group.first;

@@ -1,4 +1,5 @@
-// The emulator's inside: threads, warps and blocks of the cluster that runs, and the queue of those ready to go on.
+// The emulator's inside: threads, warps and blocks of the cluster that runs, and the queue of those ready to
+// go on.
 #pragma once
 
 #include <exception>
@@ -137,7 +138,7 @@ void retire_shared(Runtime& runtime, Block& block, bool last_use);
 // launch.cpp, report.cpp
 void check_limits(const LaunchConfig& config);
 void watch_sanitizers();
-std::string place(const Where& where);    // "file:line"
+std::string place(const Where& where);       // "file:line"
 std::string index_text(const uint3& index);  // "(x,y,z)"
 // warp.cpp
 void leave_warp(Runtime& runtime, Thread& thread);

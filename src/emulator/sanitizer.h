@@ -30,7 +30,8 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace weft::emulator {
 
-// A CUDA thread publishes what it did (release) at `sync`, or takes over what others published there (acquire).
+// A CUDA thread publishes what it did (release) at `sync`, or takes over what others published there
+// (acquire).
 WEFT_UNINSTRUMENTED inline void tsan_release([[maybe_unused]] void* sync) {
 #if WEFT_TSAN
     __tsan_release(sync);

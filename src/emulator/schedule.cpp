@@ -1,6 +1,6 @@
-// Which CUDA thread runs next: the queue of those ready, suspension, the end of a thread, and what a fault stops.
-// Nothing here is visible to ThreadSanitizer, and nothing goes through the standard library's templates, whose
-// instrumented copies the linker might choose.
+// Which CUDA thread runs next: the queue of those ready, suspension, the end of a thread, and what a fault
+// stops. Nothing here is visible to ThreadSanitizer, and nothing goes through the standard library's
+// templates, whose instrumented copies the linker might choose.
 #include "emulator/runtime.h"
 #include "weft/error.h"
 

@@ -1,7 +1,8 @@
 // Shared memory: one allocation for each object and block, poisoned at first, guarded on both sides.
 //
-// AddressSanitizer guards its own allocations, and what a block leaves behind is freed, so that an access from
-// elsewhere in the cluster after the block's end is found. Other builds look at the guards when the block ends.
+// AddressSanitizer guards its own allocations, and what a block leaves behind is freed, so that an access
+// from elsewhere in the cluster after the block's end is found. Other builds look at the guards when the
+// block ends.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -24,7 +25,8 @@ SharedObject allocate(size_t bytes, size_t alignment, size_t offset, uint8_t poi
     const Unobserved scope;
     const size_t front = round_up(kGuard, alignment) + offset;
     void* base = nullptr;
-    if (posix_memalign(&base, std::max<size_t>(alignment, 2 * kDynamicAlignment), front + bytes + kGuard) != 0) {
+    if (posix_memalign(&base, std::max<size_t>(alignment, 2 * kDynamicAlignment), front + bytes + kGuard) !=
+        0) {
         throw std::bad_alloc();
     }
     SharedObject object{static_cast<char*>(base), static_cast<char*>(base) + front, bytes};
@@ -64,8 +66,9 @@ WEFT_UNINSTRUMENTED unsigned add_key(Runtime& runtime, const void* key, size_t b
     runtime.static_bytes = round_up(runtime.static_bytes, alignment) + bytes;
     if (runtime.static_bytes > kMaxStaticShared ||
         runtime.static_bytes + runtime.config->dynamic_shared > kMaxShared) {
-        fault(fmt::format("{} bytes of static and {} of dynamic shared memory: a block has {} static, {} in all",
-                          runtime.static_bytes, runtime.config->dynamic_shared, kMaxStaticShared, kMaxShared));
+        fault(fmt::format(
+            "{} bytes of static and {} of dynamic shared memory: a block has {} static, {} in all",
+            runtime.static_bytes, runtime.config->dynamic_shared, kMaxStaticShared, kMaxShared));
     }
     runtime.shared_keys[runtime.shared_key_count] = {key, bytes, alignment};
     return runtime.shared_key_count++;
@@ -94,13 +97,15 @@ WEFT_UNINSTRUMENTED void* cluster_map(const void* shared, unsigned rank) {
         fault(fmt::format("cluster_map to rank {} of a cluster of {}", rank, runtime.config->cluster));
     }
     Block& there = runtime.blocks[rank];
-    if (there.exited == there.count) fault(fmt::format("cluster_map to rank {}, whose block has ended", rank));
+    if (there.exited == there.count)
+        fault(fmt::format("cluster_map to rank {}, whose block has ended", rank));
     if (holds(here.dynamic, shared)) {
         return there.dynamic.data + (static_cast<const char*>(shared) - here.dynamic.data);
     }
     for (unsigned i = 0; i < runtime.shared_key_count; ++i) {
         if (holds(here.objects[i], shared)) {
-            return object_of(runtime, there, i).data + (static_cast<const char*>(shared) - here.objects[i].data);
+            return object_of(runtime, there, i).data +
+                   (static_cast<const char*>(shared) - here.objects[i].data);
         }
     }
     fault("cluster_map of an address outside of its block's shared memory");
@@ -108,7 +113,8 @@ WEFT_UNINSTRUMENTED void* cluster_map(const void* shared, unsigned rank) {
 
 void set_up_shared(Runtime& runtime, Block& block) {
     if (runtime.config->dynamic_shared == 0) return;
-    block.dynamic = allocate(runtime.config->dynamic_shared, kDynamicAlignment, kDynamicOffset, runtime.poison);
+    block.dynamic =
+        allocate(runtime.config->dynamic_shared, kDynamicAlignment, kDynamicOffset, runtime.poison);
 }
 
 void check_guards(Runtime& runtime, Block& block) {
@@ -116,14 +122,16 @@ void check_guards(Runtime& runtime, Block& block) {
     if (!kGuard) return;
     size_t bytes = block.dynamic.base ? damage(block.dynamic) : 0;
     if (bytes > 0) {
-        fault(fmt::format("some thread of this block wrote {} bytes outside of its {} bytes of dynamic shared memory",
-                          bytes, block.dynamic.bytes));
+        fault(fmt::format(
+            "some thread of this block wrote {} bytes outside of its {} bytes of dynamic shared memory",
+            bytes, block.dynamic.bytes));
     }
     for (unsigned i = 0; i < runtime.shared_key_count; ++i) {
         bytes = block.objects[i].base ? damage(block.objects[i]) : 0;
         if (bytes > 0) {
-            fault(fmt::format("some thread of this block wrote {} bytes outside of a static shared object of {} bytes",
-                              bytes, block.objects[i].bytes));
+            fault(fmt::format(
+                "some thread of this block wrote {} bytes outside of a static shared object of {} bytes",
+                bytes, block.objects[i].bytes));
         }
     }
 }

@@ -21,7 +21,8 @@ WEFT_UNINSTRUMENTED void complete(Runtime& runtime, Warp& warp, const Thread* la
 }
 
 WEFT_UNINSTRUMENTED void check_same_operation(const Warp& warp, const char* what, const Where& where) {
-    if (warp.what == what && warp.where.line() == where.line() && warp.where.column() == where.column()) return;
+    if (warp.what == what && warp.where.line() == where.line() && warp.where.column() == where.column())
+        return;
     const Thread& other = warp.lanes[__builtin_ctz(warp.arrived)];
     fault(fmt::format("divergent warp: reaches {} ({}) while thread {} of its warp waits at {} ({})", what,
                       place(where), index_text(other.thread_index), warp.what, place(warp.where)));
@@ -29,8 +30,8 @@ WEFT_UNINSTRUMENTED void check_same_operation(const Warp& warp, const char* what
 
 }  // namespace
 
-WEFT_UNINSTRUMENTED void warp_collective(const char* what, void* data, Complete complete_all, const Where& where,
-                                         bool orders) {
+WEFT_UNINSTRUMENTED void warp_collective(const char* what, void* data, Complete complete_all,
+                                         const Where& where, bool orders) {
     Thread& thread = self();
     Warp& warp = *thread.warp;
     Runtime& runtime = Runtime::here();

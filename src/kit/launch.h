@@ -37,8 +37,8 @@ inline void check_launch(const char* name, cudaError_t status) {
     throw Error(ErrorCode::cuda, name, "", cudaGetErrorString(status));
 }
 
-// Above 48 KiB a kernel needs leave. Asked once for each kernel, device and larger size; the memory of what was
-// asked for is small and direct-mapped, so a collision only asks again.
+// Above 48 KiB a kernel needs leave. Asked once for each kernel, device and larger size; the memory of what
+// was asked for is small and direct-mapped, so a collision only asks again.
 inline void allow_dynamic_shared(const char* name, const void* kernel, size_t bytes) {
     struct Granted {
         const void* kernel;
@@ -56,7 +56,8 @@ inline void allow_dynamic_shared(const char* name, const void* kernel, size_t by
     entry = {kernel, device, bytes};
 }
 
-inline void launch(const char* name, const void* kernel, const LaunchShape& shape, Stream stream, void** arguments) {
+inline void launch(const char* name, const void* kernel, const LaunchShape& shape, Stream stream,
+                   void** arguments) {
     allow_dynamic_shared(name, kernel, shape.dynamic_shared);
     cudaLaunchAttribute attributes[2];
     cudaLaunchConfig_t config = {};
@@ -83,9 +84,10 @@ inline void launch(const char* name, const void* kernel, const LaunchShape& shap
 
 // Runs `kernel(arguments...)` on `stream`; `name` is for messages. Throws weft::Error where the launch fails.
 template <typename... Parameters, typename... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, [[maybe_unused]] Stream stream,
-            Arguments&&... arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "one argument for each parameter of the kernel");
+void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
+            [[maybe_unused]] Stream stream, Arguments&&... arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments),
+                  "one argument for each parameter of the kernel");
     std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
 #if defined(WEFT_EMULATOR)
     struct Call {
@@ -93,17 +95,18 @@ void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
         const std::tuple<std::remove_cv_t<Parameters>...>* values;
     };
     const Call call{kernel, &values};
-    emulator::launch({.name = name,
-                      .grid = shape.grid,
-                      .block = shape.block,
-                      .cluster = shape.cluster,
-                      .dynamic_shared = shape.dynamic_shared,
-                      .dependent = shape.dependent},
-                     [](const void* data) {
-                         const Call& made = *static_cast<const Call*>(data);
-                         std::apply(made.kernel, *made.values);
-                     },
-                     &call);
+    emulator::launch(
+        {.name = name,
+         .grid = shape.grid,
+         .block = shape.block,
+         .cluster = shape.cluster,
+         .dynamic_shared = shape.dynamic_shared,
+         .dependent = shape.dependent},
+        [](const void* data) {
+            const Call& made = *static_cast<const Call*>(data);
+            std::apply(made.kernel, *made.values);
+        },
+        &call);
 #else
     std::apply(
         [&](auto&... value) {
@@ -114,4 +117,4 @@ void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -1,8 +1,8 @@
 // One kernel source, two targets: the GPU through nvcc, and the emulator through a plain C++ compiler.
 //
 // A kernel includes this first and uses shared memory only through kit::block_shared and kit::dynamic_shared;
-// whatever has no plain C++ form is in kit/ptx. The two compilations meet in one program, so everything that they
-// define lives in the inline namespace WEFT_TARGET.
+// whatever has no plain C++ form is in kit/ptx. The two compilations meet in one program, so everything that
+// they define lives in the inline namespace WEFT_TARGET.
 #pragma once
 
 #if defined(WEFT_EMULATOR)
@@ -67,4 +67,4 @@ __device__ __forceinline__ T* dynamic_shared() {
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -11,8 +11,8 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 using test::Emulator;
-using test::fault_of;
 using test::Fault;
+using test::fault_of;
 using test::Floats;
 using test::kAsan;
 using test::kNone;
@@ -45,7 +45,9 @@ TEST_F(Emulator, MisalignedVectors) {
     alignas(16) char data[64] = {};
     float4 out;
     const kit::LaunchShape shape{.grid = 1, .block = 32, .dynamic_shared = 64};
-    EXPECT_THAT(fault_of([&] { kit::launch("k", load_at, {.grid = 1, .block = 1}, Stream{}, data, 16, &out); }), IsEmpty());
+    EXPECT_THAT(
+        fault_of([&] { kit::launch("k", load_at, {.grid = 1, .block = 1}, Stream{}, data, 16, &out); }),
+        IsEmpty());
     EXPECT_THAT(fault_of([&] { kit::launch("k", load_at, shape, Stream{}, data, 4, &out); }),
                 names("k", "not a multiple of 16"));
     EXPECT_THAT(fault_of([&] { kit::launch("k", copy_at, shape, Stream{}, data, 8); }),
@@ -78,14 +80,17 @@ __global__ void shift_in_dynamic() {
 }
 
 TEST_F(Emulator, OutOfBoundsInSharedMemory) {
-    const kit::LaunchShape fixed{.grid = 1, .block = 32}, dynamic{.grid = 1, .block = 31, .dynamic_shared = 31 * 4};
+    const kit::LaunchShape fixed{.grid = 1, .block = 32},
+        dynamic{.grid = 1, .block = 31, .dynamic_shared = 31 * 4};
     EXPECT_THAT(fault_of([&] { kit::launch("k", shift_in_static<kNone>, fixed, Stream{}); }), IsEmpty());
     EXPECT_THAT(fault_of([&] { kit::launch("k", shift_in_dynamic<kNone>, dynamic, Stream{}); }), IsEmpty());
     if (kAsan) {
         EXPECT_DEATH(kit::launch("k", shift_in_static<kPlanted>, fixed, Stream{}),
-                     "(out of bounds|heap-buffer-overflow)(.|\n)*weft emulator: kernel 'k', block \\(0,0,0\\), thread \\(31,0,0\\)");
-        EXPECT_DEATH(kit::launch("k", shift_in_dynamic<kPlanted>, dynamic, Stream{}),
-                     "heap-buffer-overflow(.|\n)*weft emulator: kernel 'k', block \\(0,0,0\\), thread \\(30,0,0\\)");
+                     "(out of bounds|heap-buffer-overflow)(.|\n)*weft emulator: kernel 'k', block "
+                     "\\(0,0,0\\), thread \\(31,0,0\\)");
+        EXPECT_DEATH(
+            kit::launch("k", shift_in_dynamic<kPlanted>, dynamic, Stream{}),
+            "heap-buffer-overflow(.|\n)*weft emulator: kernel 'k', block \\(0,0,0\\), thread \\(30,0,0\\)");
     } else {
         EXPECT_THAT(fault_of([&] { kit::launch("k", shift_in_static<kPlanted>, fixed, Stream{}); }),
                     names("k", "static shared object of 128 bytes"));
@@ -105,10 +110,12 @@ TEST_F(Emulator, ADroppedTailMaskReadsOutOfBounds) {
     ONLY_IN(kAsan);
     std::vector<float> in(100), out(100);
     const kit::LaunchShape shape{.grid = 4, .block = 32};
-    EXPECT_THAT(fault_of([&] { kit::launch("scale", scale<kNone>, shape, Stream{}, in.data(), out.data(), 100); }),
-                IsEmpty());
-    EXPECT_DEATH(kit::launch("scale", scale<kPlanted>, shape, Stream{}, in.data(), out.data(), 100),
-                 "heap-buffer-overflow(.|\n)*weft emulator: kernel 'scale', block \\(3,0,0\\), thread \\(4,0,0\\)");
+    EXPECT_THAT(
+        fault_of([&] { kit::launch("scale", scale<kNone>, shape, Stream{}, in.data(), out.data(), 100); }),
+        IsEmpty());
+    EXPECT_DEATH(
+        kit::launch("scale", scale<kPlanted>, shape, Stream{}, in.data(), out.data(), 100),
+        "heap-buffer-overflow(.|\n)*weft emulator: kernel 'scale', block \\(3,0,0\\), thread \\(4,0,0\\)");
 }
 
 __global__ void maps_wrongly(int* out, unsigned rank) { *out = *kit::cluster_map(out, rank); }
@@ -171,8 +178,8 @@ template <CopyFault F>
 std::vector<unsigned> run_copy_two() {
     std::vector<uint4> in(64), out(64);
     for (unsigned i = 0; i < 64; ++i) in[i] = {i, i, i, i};
-    kit::launch("copy_two", copy_two<F>, {.grid = 1, .block = 32, .dynamic_shared = 1024}, Stream{}, in.data(),
-                out.data());
+    kit::launch("copy_two", copy_two<F>, {.grid = 1, .block = 32, .dynamic_shared = 1024}, Stream{},
+                in.data(), out.data());
     std::vector<unsigned> x;
     for (const uint4& vector : out) x.push_back(vector.x);
     return x;
@@ -216,7 +223,8 @@ TEST_F(Emulator, TheLimitsOfTheDevice) {
         return fault_of([&] { kit::launch("nothing", nothing, shape, Stream{}); });
     };
     EXPECT_THAT(fault({.grid = 1, .block = 1024, .dynamic_shared = 227 * 1024}), IsEmpty());
-    EXPECT_THAT(fault({.grid = 1, .block = 1025}), AllOf(HasSubstr("nothing"), HasSubstr("(1025,1,1) threads")));
+    EXPECT_THAT(fault({.grid = 1, .block = 1025}),
+                AllOf(HasSubstr("nothing"), HasSubstr("(1025,1,1) threads")));
     EXPECT_THAT(fault({.grid = 1, .block = dim3(64, 32)}), HasSubstr("(64,32,1) threads"));
     EXPECT_THAT(fault({.grid = 1, .block = dim3(1, 1, 65)}), HasSubstr("(1,1,65) threads"));
     EXPECT_THAT(fault({.grid = 0, .block = 32}), HasSubstr("a grid of (0,1,1)"));
@@ -231,4 +239,4 @@ TEST_F(Emulator, TheLimitsOfTheDevice) {
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

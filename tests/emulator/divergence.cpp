@@ -68,11 +68,14 @@ __global__ void disagreeing_named() { kit::named_barrier_sync(2, threadIdx.x < 3
 
 TEST_F(Emulator, NamedBarriersThatCannotComplete) {
     const kit::LaunchShape shape{.grid = 1, .block = 64};
-    EXPECT_THAT(fault_of([&] { kit::launch("k", waits_at_different_things, shape, Stream{}); }),
-                AllOf(names("k", "deadlock"), HasSubstr("32 at named barrier"), HasSubstr("32 at __syncthreads")));
+    EXPECT_THAT(
+        fault_of([&] { kit::launch("k", waits_at_different_things, shape, Stream{}); }),
+        AllOf(names("k", "deadlock"), HasSubstr("32 at named barrier"), HasSubstr("32 at __syncthreads")));
     EXPECT_THAT(fault_of([&] { kit::launch("k", too_many_named, shape, Stream{}); }), names("k", "deadlock"));
-    EXPECT_THAT(fault_of([&] { kit::launch("k", half_a_warp_named, shape, Stream{}); }), names("k", "whole warps"));
-    EXPECT_THAT(fault_of([&] { kit::launch("k", disagreeing_named, shape, Stream{}); }), names("k", "among 96 threads"));
+    EXPECT_THAT(fault_of([&] { kit::launch("k", half_a_warp_named, shape, Stream{}); }),
+                names("k", "whole warps"));
+    EXPECT_THAT(fault_of([&] { kit::launch("k", disagreeing_named, shape, Stream{}); }),
+                names("k", "among 96 threads"));
 }
 
 __global__ void waits_for_another_block(unsigned* arrived) {
@@ -84,7 +87,8 @@ TEST_F(Emulator, AKernelMustNotWaitForABlockThatHasNotStarted) {
     if (kTsan) GTEST_SKIP() << "takes long";
     unsigned arrived = 0;
     EXPECT_THAT(fault_of([&] {
-                    kit::launch("grid_barrier", waits_for_another_block, {.grid = 2, .block = 1}, Stream{}, &arrived);
+                    kit::launch("grid_barrier", waits_for_another_block, {.grid = 2, .block = 1}, Stream{},
+                                &arrived);
                 }),
                 names("grid_barrier", "one after another"));
 }
@@ -126,7 +130,8 @@ TEST_F(Emulator, LanesThatAreNotThere) {
         EXPECT_THAT(fault_of([&] { kit::launch("k", shuffle_after_exit, warp, Stream{}, out.data()); }),
                     AllOf(names("k", "reads lane 9"), HasSubstr("thread (8,0,0)")));
         EXPECT_THAT(fault_of([&] {
-                        kit::launch("k", shuffle_in_a_partial_warp, {.grid = 1, .block = 40}, Stream{}, out.data());
+                        kit::launch("k", shuffle_in_a_partial_warp, {.grid = 1, .block = 40}, Stream{},
+                                    out.data());
                     }),
                     names("k", "does not exist"));
         EXPECT_THAT(fault_of([&] { kit::launch("k", shuffle_in_a_branch, warp, Stream{}, out.data()); }),
@@ -163,4 +168,4 @@ TEST_F(Emulator, ARandomOrderIsPartOfTheMessage) {
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

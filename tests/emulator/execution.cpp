@@ -39,8 +39,8 @@ TEST_F(Emulator, SumsRowsInEveryOrder) {
     for (int i = 0; i < kRows * kColumns; ++i) in[i] = static_cast<float>(i / kColumns + 1);
     in_several_orders([&] {
         std::vector<float> out(kRows, -1.0f);
-        kit::launch("row_sums", row_sums, {.grid = kRows, .block = 128}, Stream{}, in.data(),
-                    out.data(), kColumns);
+        kit::launch("row_sums", row_sums, {.grid = kRows, .block = 128}, Stream{}, in.data(), out.data(),
+                    kColumns);
         EXPECT_THAT(out, ElementsAre(300.0f, 600.0f, 900.0f, 1200.0f, 1500.0f));
     });
 }
@@ -54,7 +54,8 @@ __global__ void indices(unsigned* out) {
 TEST_F(Emulator, ThreeDimensionsOfBlocksAndThreads) {
     in_several_orders([] {
         std::vector<unsigned> out(2 * 3 * 4 * 5 * 3 * 2, ~0u);
-        kit::launch("indices", indices, {.grid = dim3(2, 3, 4), .block = dim3(5, 3, 2)}, Stream{}, out.data());
+        kit::launch("indices", indices, {.grid = dim3(2, 3, 4), .block = dim3(5, 3, 2)}, Stream{},
+                    out.data());
         for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], i / 30 * 1000 + i % 30);
     });
 }
@@ -100,7 +101,8 @@ __global__ void separate_storage(int* out) {
 
 TEST_F(Emulator, EachTagHasStorageOfItsOwn) {
     int out = 0;
-    kit::launch("separate_storage", separate_storage, {.grid = 1, .block = 64, .dynamic_shared = 4}, Stream{}, &out);
+    kit::launch("separate_storage", separate_storage, {.grid = 1, .block = 64, .dynamic_shared = 4}, Stream{},
+                &out);
     EXPECT_EQ(out, 123);
 }
 
@@ -117,8 +119,8 @@ __global__ void exchange_in_cluster(int* out) {
 TEST_F(Emulator, ClustersReadTheNeighboursSharedMemory) {
     in_several_orders([] {
         std::vector<int> out(8);
-        kit::launch("exchange_in_cluster", exchange_in_cluster, {.grid = 8, .block = 64, .cluster = 4}, Stream{},
-                    out.data());
+        kit::launch("exchange_in_cluster", exchange_in_cluster, {.grid = 8, .block = 64, .cluster = 4},
+                    Stream{}, out.data());
         EXPECT_THAT(out, ElementsAre(101, 102, 103, 100, 105, 106, 107, 104));
     });
 }
@@ -135,7 +137,8 @@ __global__ void add_in_cluster(float* out) {
 TEST_F(Emulator, AtomicsInDistributedSharedMemory) {
     in_several_orders([] {
         std::vector<float> out(32);
-        kit::launch("add_in_cluster", add_in_cluster, {.grid = 2, .block = 64, .cluster = 2}, Stream{}, out.data());
+        kit::launch("add_in_cluster", add_in_cluster, {.grid = 2, .block = 64, .cluster = 2}, Stream{},
+                    out.data());
         EXPECT_THAT(out, Each(4.0f));
     });
 }
@@ -186,8 +189,8 @@ TEST_F(Emulator, TheLastBlockSeesWhatTheOthersWrote) {
         std::vector<float> partial(10);
         unsigned counter = 0;
         float out = 0.0f;
-        kit::launch("last_block_sums", last_block_sums, {.grid = 10, .block = 32}, Stream{}, partial.data(), &counter,
-                    &out);
+        kit::launch("last_block_sums", last_block_sums, {.grid = 10, .block = 32}, Stream{}, partial.data(),
+                    &counter, &out);
         EXPECT_EQ(out, 55.0f);
     });
 }
@@ -201,7 +204,8 @@ TEST_F(Emulator, AtomicsBetweenBlocks) {
     in_several_orders([] {
         int counter = 0;
         float largest = 0.0f;
-        kit::launch("count_everything", count_everything, {.grid = 7, .block = 50}, Stream{}, &counter, &largest);
+        kit::launch("count_everything", count_everything, {.grid = 7, .block = 50}, Stream{}, &counter,
+                    &largest);
         EXPECT_EQ(counter, 350);
         EXPECT_EQ(largest, 349.0f);
     });
@@ -219,8 +223,10 @@ __global__ void write_then_read(int* data, int* out, bool write) {
 TEST_F(Emulator, TheEndOfAKernelOrdersTheNext) {
     in_several_orders([] {
         std::vector<int> data(128), out(128);
-        kit::launch("write", write_then_read, {.grid = 4, .block = 32}, Stream{}, data.data(), out.data(), true);
-        kit::launch("read", write_then_read, {.grid = 4, .block = 32}, Stream{}, data.data(), out.data(), false);
+        kit::launch("write", write_then_read, {.grid = 4, .block = 32}, Stream{}, data.data(), out.data(),
+                    true);
+        kit::launch("read", write_then_read, {.grid = 4, .block = 32}, Stream{}, data.data(), out.data(),
+                    false);
         for (int i = 0; i < 128; ++i) ASSERT_EQ(out[i], 127 - i);
     });
 }
@@ -235,8 +241,8 @@ __global__ void exchange_in_warp(int* out) {
 TEST_F(Emulator, SyncwarpOrdersMemoryInTheWarp) {
     in_several_orders([] {
         std::vector<int> out(64);
-        kit::launch("exchange_in_warp", exchange_in_warp, {.grid = 1, .block = 64, .dynamic_shared = 256}, Stream{},
-                    out.data());
+        kit::launch("exchange_in_warp", exchange_in_warp, {.grid = 1, .block = 64, .dynamic_shared = 256},
+                    Stream{}, out.data());
         for (int i = 0; i < 64; ++i) ASSERT_EQ(out[i], i ^ 1);
     });
 }
@@ -317,4 +323,4 @@ TEST_F(Emulator, ManySizesReuseTheSameFibers) {
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -87,9 +87,11 @@ __global__ void load_matrices(Fragments* out) {
 
 TEST_F(Emulator, Ldmatrix) {
     std::vector<Fragments> out(32);
-    kit::launch("load_matrices", load_matrices, {.grid = 1, .block = 32, .dynamic_shared = 512}, Stream{}, out.data());
+    kit::launch("load_matrices", load_matrices, {.grid = 1, .block = 32, .dynamic_shared = 512}, Stream{},
+                out.data());
     const auto pair = [](int m, int row, int column, int next_row, int next_column) {
-        return static_cast<uint32_t>((64 * m + 8 * next_row + next_column) << 16 | (64 * m + 8 * row + column));
+        return static_cast<uint32_t>((64 * m + 8 * next_row + next_column) << 16 |
+                                     (64 * m + 8 * row + column));
     };
     for (int lane = 0; lane < 32; ++lane) {
         const int g = lane / 4, t = lane % 4 * 2;
@@ -144,8 +146,8 @@ void check_multiply(float scale) {
     for (A& value : a) value = A(scale * static_cast<float>(small(random)));
     for (B& value : b) value = B(static_cast<float>(small(random)));
     for (float& value : c) value = scale * static_cast<float>(small(random));
-    kit::launch("multiply", multiply<A, B, K>, {.grid = 1, .block = 32}, Stream{}, a.data(), b.data(), c.data(),
-                d.data());
+    kit::launch("multiply", multiply<A, B, K>, {.grid = 1, .block = 32}, Stream{}, a.data(), b.data(),
+                c.data(), d.data());
     for (int row = 0; row < 16; ++row) {
         for (int column = 0; column < 8; ++column) {
             float expected = c[row * 8 + column];
@@ -177,7 +179,9 @@ TEST_F(Emulator, WideningAgreesWithCudaForEveryValue) {
         const __half_raw raw{static_cast<unsigned short>(bits)};
         ASSERT_TRUE(same(kit::detail::widen<kit::half>(bits, 0), __half2float(__half(raw)))) << bits;
         const __nv_bfloat16_raw bf16_raw{static_cast<unsigned short>(bits)};
-        ASSERT_TRUE(same(kit::detail::widen<kit::bf16>(bits << 16, 1), __bfloat162float(__nv_bfloat16(bf16_raw)))) << bits;
+        ASSERT_TRUE(
+            same(kit::detail::widen<kit::bf16>(bits << 16, 1), __bfloat162float(__nv_bfloat16(bf16_raw))))
+            << bits;
     }
     for (uint32_t bits = 0; bits < 256; ++bits) {
         kit::e4m3 four;
@@ -218,8 +222,8 @@ TEST_F(Emulator, CopiesLandGroupByGroup) {
     const std::vector<int4> in{{1, 2, 3, 4}, {5, 6, 7, 8}};  // the third is not there, and not read
     std::vector<int> landed(5);
     std::vector<int4> out(3);
-    kit::launch("copy_groups", copy_groups, {.grid = 1, .block = 1, .dynamic_shared = 64}, Stream{}, in.data(),
-                landed.data(), out.data());
+    kit::launch("copy_groups", copy_groups, {.grid = 1, .block = 1, .dynamic_shared = 64}, Stream{},
+                in.data(), landed.data(), out.data());
     EXPECT_THAT(landed, ElementsAre(1, 6, 0, 5, 7));
     EXPECT_EQ(out[1].w, 8);
     EXPECT_EQ(out[2].w, 0);
@@ -231,7 +235,8 @@ __global__ void move(const uint4* in, uint4* out) {
     kit::store(&out[0], kit::load(&in[0]));
     kit::store_streaming(&out[1], kit::load_streaming(&in[1]));
     kit::store(&out[2].x, kit::load_readonly(&in[2].x));
-    kit::store(reinterpret_cast<uint2*>(&out[2].z), kit::load_readonly(reinterpret_cast<const uint2*>(&in[2].z)));
+    kit::store(reinterpret_cast<uint2*>(&out[2].z),
+               kit::load_readonly(reinterpret_cast<const uint2*>(&in[2].z)));
 }
 
 TEST_F(Emulator, LoadsAndStores) {
@@ -272,4 +277,4 @@ TEST_F(Emulator, Intrinsics) {
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

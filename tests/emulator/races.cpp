@@ -1,4 +1,5 @@
-// Planted faults, first part: synchronisation that is missing. The emulator must find each, and be silent without it.
+// Planted faults, first part: synchronisation that is missing. The emulator must find each, and be silent
+// without it.
 #include "support.h"
 
 #include "kit/ptx/atomic.cuh"
@@ -9,13 +10,13 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 using test::Emulator;
+using test::Fault;
 using test::fault_of;
 using test::First;
 using test::Floats;
 using test::kNone;
 using test::kPlanted;
 using test::kTsan;
-using test::Fault;
 using test::names;
 using test::races;
 using testing::IsEmpty;
@@ -68,10 +69,12 @@ TEST_F(Emulator, AShuffleIsNoSyncwarp) {
     ONLY_IN(kTsan);
     std::vector<int> out(32);
     const kit::LaunchShape shape{.grid = 1, .block = 32, .dynamic_shared = 128};
-    EXPECT_THAT(fault_of([&] { kit::launch("exchange", exchange_in_warp<kNone>, shape, Stream{}, out.data()); }),
-                IsEmpty());
-    EXPECT_THAT(fault_of([&] { kit::launch("exchange", exchange_in_warp<kPlanted>, shape, Stream{}, out.data()); }),
-                races("exchange"));
+    EXPECT_THAT(
+        fault_of([&] { kit::launch("exchange", exchange_in_warp<kNone>, shape, Stream{}, out.data()); }),
+        IsEmpty());
+    EXPECT_THAT(
+        fault_of([&] { kit::launch("exchange", exchange_in_warp<kPlanted>, shape, Stream{}, out.data()); }),
+        races("exchange"));
 }
 
 template <Fault F>
@@ -90,9 +93,11 @@ TEST_F(Emulator, AWriteAfterAReadIsARaceToo) {
     ONLY_IN(kTsan);
     std::vector<int> out(64);
     const kit::LaunchShape shape{.grid = 1, .block = 64, .dynamic_shared = 256};
-    EXPECT_THAT(fault_of([&] { kit::launch("war", write_after_read<kNone>, shape, Stream{}, out.data()); }), IsEmpty());
-    EXPECT_THAT(fault_of([&] { kit::launch("war", write_after_read<kPlanted>, shape, Stream{}, out.data()); }),
-                races("war"));
+    EXPECT_THAT(fault_of([&] { kit::launch("war", write_after_read<kNone>, shape, Stream{}, out.data()); }),
+                IsEmpty());
+    EXPECT_THAT(
+        fault_of([&] { kit::launch("war", write_after_read<kPlanted>, shape, Stream{}, out.data()); }),
+        races("war"));
 }
 
 template <Fault F>
@@ -109,11 +114,13 @@ TEST_F(Emulator, AMissingClusterSyncIsARace) {
     ONLY_IN(kTsan);
     std::vector<int> out(4);
     const kit::LaunchShape shape{.grid = 4, .block = 64, .cluster = 2};
-    EXPECT_THAT(fault_of([&] { kit::launch("neighbour", read_neighbour_block<kNone>, shape, Stream{}, out.data()); }),
-                IsEmpty());
     EXPECT_THAT(
-        fault_of([&] { kit::launch("neighbour", read_neighbour_block<kPlanted>, shape, Stream{}, out.data()); }),
-        races("neighbour"));
+        fault_of([&] { kit::launch("neighbour", read_neighbour_block<kNone>, shape, Stream{}, out.data()); }),
+        IsEmpty());
+    EXPECT_THAT(fault_of([&] {
+                    kit::launch("neighbour", read_neighbour_block<kPlanted>, shape, Stream{}, out.data());
+                }),
+                races("neighbour"));
 }
 
 TEST_F(Emulator, AMissingClusterSyncDependsOnThePoisonInSomeOrder) {
@@ -124,7 +131,8 @@ TEST_F(Emulator, AMissingClusterSyncDependsOnThePoisonInSomeOrder) {
             emulator::set_order(seed);
             const auto [a, b] = test::with_two_poisons([kernel] {
                 std::vector<int> out(4);
-                kit::launch("neighbour", kernel, {.grid = 4, .block = 64, .cluster = 2}, Stream{}, out.data());
+                kit::launch("neighbour", kernel, {.grid = 4, .block = 64, .cluster = 2}, Stream{},
+                            out.data());
                 return out;
             });
             count += a != b;
@@ -153,7 +161,8 @@ __global__ void leave_early(int* out) {
 TEST_F(Emulator, ABlockMustNotEndWhileOthersReadItsSharedMemory) {
     int out = 0;
     const kit::LaunchShape shape{.grid = 2, .block = 32, .cluster = 2};
-    EXPECT_THAT(fault_of([&] { kit::launch("leave_early", leave_early<kNone>, shape, Stream{}, &out); }), IsEmpty());
+    EXPECT_THAT(fault_of([&] { kit::launch("leave_early", leave_early<kNone>, shape, Stream{}, &out); }),
+                IsEmpty());
     EXPECT_EQ(out, 7);
     EXPECT_THAT(fault_of([&] { kit::launch("leave_early", leave_early<kPlanted>, shape, Stream{}, &out); }),
                 names("leave_early", "whose block has ended"));
@@ -178,13 +187,15 @@ template <unsigned Threads>
 void expect_race_between_blocks() {
     auto total = std::make_unique<int>(0), raced = std::make_unique<int>(0);
     const kit::LaunchShape shape{.grid = 3, .block = Threads};
-    EXPECT_THAT(
-        fault_of([&] { kit::launch("accumulate", accumulate<kNone, Threads>, shape, Stream{}, total.get()); }),
-        IsEmpty());
+    EXPECT_THAT(fault_of([&] {
+                    kit::launch("accumulate", accumulate<kNone, Threads>, shape, Stream{}, total.get());
+                }),
+                IsEmpty());
     EXPECT_EQ(*total, 3);
-    EXPECT_THAT(
-        fault_of([&] { kit::launch("accumulate", accumulate<kPlanted, Threads>, shape, Stream{}, raced.get()); }),
-        races("accumulate"))
+    EXPECT_THAT(fault_of([&] {
+                    kit::launch("accumulate", accumulate<kPlanted, Threads>, shape, Stream{}, raced.get());
+                }),
+                races("accumulate"))
         << Threads;
 }
 
@@ -224,4 +235,4 @@ TEST_F(Emulator, AnAtomicPublishesNothingWithoutAFence) {
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

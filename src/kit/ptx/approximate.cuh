@@ -37,4 +37,4 @@ __device__ __forceinline__ float reciprocal_approximate(float x) {
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

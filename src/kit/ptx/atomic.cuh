@@ -1,4 +1,5 @@
-// Atomics on global and shared memory. Relaxed, as CUDA's: __threadfence makes them publish what was written before.
+// Atomics on global and shared memory. Relaxed, as CUDA's: __threadfence makes them publish what was written
+// before.
 #pragma once
 
 #if defined(WEFT_EMULATOR)
@@ -18,8 +19,7 @@ T atomically(T* address, Operation operation) {
     emulator::before_atomic(address);
     const std::atomic_ref<T> value(*address);
     T old = value.load(std::memory_order_relaxed);
-    while (!value.compare_exchange_weak(old, operation(old), std::memory_order_relaxed)) {
-    }
+    while (!value.compare_exchange_weak(old, operation(old), std::memory_order_relaxed)) {}
     emulator::after_atomic(address);
     return old;
 }
@@ -52,7 +52,8 @@ __device__ __forceinline__ int atomic_max(int* address, int value) {
 #endif
 }
 
-// For values that are not negative (their bits are ordered as integers). NaN counts as larger than any number.
+// For values that are not negative (their bits are ordered as integers). NaN counts as larger than any
+// number.
 __device__ __forceinline__ float atomic_max(float* address, float value) {
     return __int_as_float(atomic_max(reinterpret_cast<int*>(address), __float_as_int(value)));
 }
@@ -68,4 +69,4 @@ __device__ __forceinline__ T atomic_compare_exchange(T* address, T expected, T v
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -1,5 +1,5 @@
-// Named barriers (bar.sync, bar.arrive): 1 to 15, among `threads` threads of the block, in whole warps. Barrier 0
-// is __syncthreads.
+// Named barriers (bar.sync, bar.arrive): 1 to 15, among `threads` threads of the block, in whole warps.
+// Barrier 0 is __syncthreads.
 #pragma once
 
 #include "kit/target.h"
@@ -24,4 +24,4 @@ __device__ __forceinline__ void named_barrier_arrive(unsigned id, unsigned threa
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -1,4 +1,5 @@
-// Thread block clusters and distributed shared memory (SM 9.0). Where there are none, a block is a cluster of one.
+// Thread block clusters and distributed shared memory (SM 9.0). Where there are none, a block is a cluster of
+// one.
 #pragma once
 
 #include "kit/target.h"
@@ -30,8 +31,8 @@ __device__ __forceinline__ unsigned cluster_size() {
 #endif
 }
 
-// Waits for every thread of the cluster and orders memory among them. A block must also wait so before it ends,
-// while others may still read its shared memory.
+// Waits for every thread of the cluster and orders memory among them. A block must also wait so before it
+// ends, while others may still read its shared memory.
 __device__ __forceinline__ void cluster_sync(WEFT_WHERE_ONLY) {
 #if defined(WEFT_EMULATOR)
     emulator::cluster_barrier(where);
@@ -57,4 +58,4 @@ __device__ __forceinline__ T* cluster_map(T* shared, unsigned rank) {
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

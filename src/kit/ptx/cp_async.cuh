@@ -1,13 +1,13 @@
-// cp.async: copies from global to shared memory that go on beside the computation. A copy has landed once its group
-// was waited for, for the thread that made it; for the others after a barrier as well.
+// cp.async: copies from global to shared memory that go on beside the computation. A copy has landed once its
+// group was waited for, for the thread that made it; for the others after a barrier as well.
 #pragma once
 
 #include "kit/ptx/memory.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// Copies 16 bytes (both sides 16-byte aligned, past L1), or writes 16 zeros where not `valid`: then `global` is
-// not read.
+// Copies 16 bytes (both sides 16-byte aligned, past L1), or writes 16 zeros where not `valid`: then `global`
+// is not read.
 __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bool valid = true) {
 #if defined(WEFT_EMULATOR)
     emulator::copy_async(shared, global, 16, valid ? 16 : 0);
@@ -50,4 +50,4 @@ __device__ __forceinline__ void cp_async_wait() {
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

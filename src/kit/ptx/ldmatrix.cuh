@@ -1,8 +1,8 @@
 // ldmatrix: 8x8 matrices of 16-bit elements from shared memory into the fragments of mma.sync.
 //
-// Lane i gives the address of one row (16 bytes, 16-byte aligned): lanes 0-7 the rows of matrix 0, lanes 8-15 those
-// of matrix 1, and so on. Register m of lane i receives, of matrix m, row i / 4, elements 2 (i mod 4) and the next;
-// transposed: column i / 4, elements 2 (i mod 4) and the next.
+// Lane i gives the address of one row (16 bytes, 16-byte aligned): lanes 0-7 the rows of matrix 0, lanes 8-15
+// those of matrix 1, and so on. Register m of lane i receives, of matrix m, row i / 4, elements 2 (i mod 4)
+// and the next; transposed: column i / 4, elements 2 (i mod 4) and the next.
 #pragma once
 
 #include "kit/ptx/memory.cuh"
@@ -19,7 +19,8 @@ struct LdmatrixLane {
 
 template <int Matrices, bool Transposed>
 void complete_ldmatrix(void* const* lanes, uint32_t mask) {
-    if (mask != 0xffffffffu) emulator::fault_in_lane(__builtin_ctz(mask), "ldmatrix: a lane of the warp has exited");
+    if (mask != 0xffffffffu)
+        emulator::fault_in_lane(__builtin_ctz(mask), "ldmatrix: a lane of the warp has exited");
     const auto row = [lanes](int index) { return static_cast<const LdmatrixLane*>(lanes[index])->row; };
     for (int lane = 0; lane < 32; ++lane) {
         uint32_t* registers = static_cast<LdmatrixLane*>(lanes[lane])->registers;
@@ -32,8 +33,8 @@ void complete_ldmatrix(void* const* lanes, uint32_t mask) {
     }
 }
 
-// Each lane reads its own row, so that the sanitizers see who reads what. The addresses of lanes beyond the last
-// matrix are ignored.
+// Each lane reads its own row, so that the sanitizers see who reads what. The addresses of lanes beyond the
+// last matrix are ignored.
 template <int Matrices, bool Transposed>
 void ldmatrix(const char* what, uint32_t* registers, const void* shared, const emulator::Where& where) {
     LdmatrixLane lane{{}, registers};
@@ -91,4 +92,4 @@ __device__ __forceinline__ void ldmatrix_x2_trans(uint32_t (&r)[2], const void* 
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

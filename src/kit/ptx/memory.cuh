@@ -1,4 +1,5 @@
-// Loads and stores of 1, 2, 4, 8 or 16 bytes with a hint to the caches. The address must be aligned to the size.
+// Loads and stores of 1, 2, 4, 8 or 16 bytes with a hint to the caches. The address must be aligned to the
+// size.
 #pragma once
 
 #include "kit/target.h"
@@ -119,4 +120,4 @@ __device__ __forceinline__ void store_streaming(V* address, const V& value) {
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -1,9 +1,9 @@
 // mma.sync: D = A B + C on the tensor cores, one warp, fp32 accumulators.
 //
-// Lane i, with g = i / 4 and t = i mod 4, holds of A (16 x K, row major) in a[0..3] rows g, g+8, g, g+8, of B (K x 8)
-// in b[0..1] column g, and of C (16 x 8) in c[0..3] row g (twice), then g+8, columns 2t and 2t+1. A register holds
-// W = 2 (16-bit) or 4 (8-bit) consecutive values of K, from W t, and in the second half of the registers from
-// K/2 + W t.
+// Lane i, with g = i / 4 and t = i mod 4, holds of A (16 x K, row major) in a[0..3] rows g, g+8, g, g+8, of B
+// (K x 8) in b[0..1] column g, and of C (16 x 8) in c[0..3] row g (twice), then g+8, columns 2t and 2t+1. A
+// register holds W = 2 (16-bit) or 4 (8-bit) consecutive values of K, from W t, and in the second half of the
+// registers from K/2 + W t.
 //
 // The host model adds in the order of K, in fp32: the sum of a GPU is as accurate, but not the same bits.
 #pragma once
@@ -30,7 +30,9 @@ inline float widen16(uint32_t bits, const half*) {
 }
 
 // e5m2 is the upper half of an fp16; e4m3 is moved likewise, and its one NaN is all ones.
-inline float widen8(uint32_t bits, const e5m2*) { return widen16(bits << 8, static_cast<const half*>(nullptr)); }
+inline float widen8(uint32_t bits, const e5m2*) {
+    return widen16(bits << 8, static_cast<const half*>(nullptr));
+}
 inline float widen8(uint32_t bits, const e4m3*) {
     if ((bits & 0x7f) == 0x7f) return __uint_as_float(0x7fc00000u);
     const float magnitude = __uint_as_float((bits & 0x7f) << 20) * 0x1p120f;
@@ -53,7 +55,8 @@ struct MmaLane {
 
 template <typename A, typename B, int K>
 void complete_mma(void* const* lanes, uint32_t mask) {
-    if (mask != 0xffffffffu) emulator::fault_in_lane(__builtin_ctz(mask), "mma: a lane of the warp has exited");
+    if (mask != 0xffffffffu)
+        emulator::fault_in_lane(__builtin_ctz(mask), "mma: a lane of the warp has exited");
     constexpr int kWide = 4 / sizeof(A);
     float a[16][K], b[K][8];
     for (int lane = 0; lane < 32; ++lane) {
@@ -74,7 +77,8 @@ void complete_mma(void* const* lanes, uint32_t mask) {
             for (int column = 0; column < 8; ++column) c[row][column] += a[row][k] * b[k][column];
         }
         for (int column = 0; column < 8; ++column) {
-            static_cast<const MmaLane*>(lanes[row % 8 * 4 + column / 2])->c[row / 8 * 2 + column % 2] = c[row][column];
+            static_cast<const MmaLane*>(lanes[row % 8 * 4 + column / 2])->c[row / 8 * 2 + column % 2] =
+                c[row][column];
         }
     }
 }
@@ -87,16 +91,17 @@ void mma(const char* what, float* c, const uint32_t* a, const uint32_t* b, const
 
 }  // namespace detail
 #else
-#define WEFT_MMA(shape, types)                                                                        \
-    asm volatile("mma.sync.aligned." shape ".row.col." types                                          \
-                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                   \
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                     \
+#define WEFT_MMA(shape, types)                                                      \
+    asm volatile("mma.sync.aligned." shape ".row.col." types                        \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                   \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 #endif
 
 // T is bf16 or half.
 template <typename T>
-__device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2] WEFT_WHERE) {
+__device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[4],
+                                             const uint32_t (&b)[2] WEFT_WHERE) {
     static_assert(std::is_same_v<T, bf16> || std::is_same_v<T, half>);
 #if defined(WEFT_EMULATOR)
     detail::mma<T, T, 16>("mma_m16n8k16", c, a, b, where);
@@ -111,7 +116,8 @@ __device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[
 
 // A and B are e4m3 or e5m2; SM 8.9 and newer, a trap before.
 template <typename A, typename B>
-__device__ __forceinline__ void mma_m16n8k32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2] WEFT_WHERE) {
+__device__ __forceinline__ void mma_m16n8k32(float (&c)[4], const uint32_t (&a)[4],
+                                             const uint32_t (&b)[2] WEFT_WHERE) {
     constexpr bool kA4 = std::is_same_v<A, e4m3>, kB4 = std::is_same_v<B, e4m3>;
     static_assert((kA4 || std::is_same_v<A, e5m2>) && (kB4 || std::is_same_v<B, e5m2>));
 #if defined(WEFT_EMULATOR)
@@ -133,4 +139,4 @@ __device__ __forceinline__ void mma_m16n8k32(float (&c)[4], const uint32_t (&a)[
 
 #undef WEFT_MMA
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -1,4 +1,5 @@
-// Programmatic dependent launch (SM 9.0): a kernel launched as `dependent` may start before its predecessor ends.
+// Programmatic dependent launch (SM 9.0): a kernel launched as `dependent` may start before its predecessor
+// ends.
 #pragma once
 
 #include "kit/target.h"
@@ -6,7 +7,8 @@
 namespace weft::inline WEFT_TARGET::kit {
 
 // Waits until the kernels before have ended and what they wrote is visible. Nothing where the launch was not
-// dependent. The emulator runs kernels one after another, so it only checks that a dependent kernel calls this.
+// dependent. The emulator runs kernels one after another, so it only checks that a dependent kernel calls
+// this.
 __device__ __forceinline__ void dependency_wait() {
 #if defined(WEFT_EMULATOR)
     emulator::dependency_wait();
@@ -22,4 +24,4 @@ __device__ __forceinline__ void dependents_launch() {
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -94,8 +94,8 @@ __device__ __forceinline__ int lane_index() {
 #endif
 }
 
-// The value of lane `own ^ lane_mask`. With a width below 32 (a power of two) each group of that many lanes is on
-// its own, as in CUDA: a lane of a later group gives the own value.
+// The value of lane `own ^ lane_mask`. With a width below 32 (a power of two) each group of that many lanes
+// is on its own, as in CUDA: a lane of a later group gives the own value.
 template <typename T>
 __device__ __forceinline__ T shuffle_xor(T value, int lane_mask, int width = 32 WEFT_WHERE) {
     static_assert(kShuffled<T>, "shuffles move 4 or 8 bytes");
@@ -173,4 +173,4 @@ __device__ __forceinline__ bool all(bool predicate WEFT_WHERE) {
 #endif
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit
