@@ -28,7 +28,8 @@ __global__ void __launch_bounds__(kit::row_bound(V)) rms_norm_kernel(const __gri
     kit::Group group{p.shape.lanes, p.shape.cluster};
     kit::Row<T, N, V> row(group, p.shape);
     row.load(p.in);
-    kit::RowSlice<T, N, kit::held_operand(V)> weight, bias;  // on their way while the row is summed
+    kit::RowSlice<T, N, kit::held_operand(V, 0)> weight;  // on its way while the row is summed
+    kit::RowSlice<T, N, kit::held_operand(V, 1)> bias;
     weight.load(row.part, p.weight, 0, 1.0f);
     bias.load(row.part, p.bias, 0, -0.0f);
     group.begin();

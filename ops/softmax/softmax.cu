@@ -8,7 +8,11 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-RowProblem problem(const Softmax& op) { return kit::row_problem(op.x, op.x.dtype, {&op.out}); }
+RowProblem problem(const Softmax& op) {
+    RowProblem rows = kit::row_problem(op.x, op.x.dtype, {&op.out});
+    rows.operands = 0;
+    return rows;
+}
 
 void launch(const Softmax& op, Context& context) {
     constexpr double kLog2E = 1.4426950408889634;

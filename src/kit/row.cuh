@@ -252,8 +252,10 @@ __device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group,
     });
 }
 
-// Threads of a block that a row kernel is compiled for, and the slots in which it may hold a further operand.
+// Threads of a block that a row kernel is compiled for, and the vectors of its operand number `operand` that it holds.
 constexpr int row_bound(int vectors) { return weft::detail::row_threads(vectors); }
-constexpr int held_operand(int vectors) { return vectors <= 4 ? vectors : 0; }
+constexpr int held_operand(int vectors, int operand) {
+    return operand < weft::detail::row_held(vectors) ? vectors : 0;
+}
 
 }  // namespace weft::inline WEFT_TARGET::kit

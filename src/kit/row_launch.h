@@ -26,7 +26,7 @@ inline RowOutput row_output(const Tensor& out, const Tensor& scale, const Tensor
 // The problem of a kernel whose row has the shape of `x`, held as `dtype`, beside `others` whose last axis is dim.
 inline RowProblem row_problem(const Tensor& x, DType dtype, std::initializer_list<const Tensor*> others) {
     const Rows rows = *fold_rows(x);
-    RowProblem problem{rows.rows, rows.dim, bits(dtype) / 8, true};
+    RowProblem problem{.rows = rows.rows, .dim = rows.dim, .element_bytes = bits(dtype) / 8};
     const int elements = 16 / problem.element_bytes;
     problem.whole = rows.dim % elements == 0 && rows_aligned(x, elements);
     for (const Tensor* tensor : others) {

@@ -32,6 +32,7 @@ struct RowProblem {
     std::int64_t rows = 0, dim = 0;
     int element_bytes = 2;
     bool whole = true;
+    int operands = 2;  // besides the row: weight, bias
 };
 
 namespace detail {
@@ -43,9 +44,12 @@ constexpr bool row_compiled(int vectors, int width, int element_bytes) {
     if (width == 1) return vectors == 0 || vectors == 4 || vectors == 16;
     return vectors <= 8 || element_bytes == 4;
 }
-constexpr int row_threads(int vectors) { return vectors <= 2 ? 1024 : 512; }
-constexpr int row_registers(int vectors) {
-    return vectors <= 1 ? 40 : vectors <= 2 ? 56 : vectors <= 4 ? 80 : vectors <= 8 ? 96 : 128;
+constexpr int row_threads(int vectors) { return vectors == 1 || vectors == 2 ? 1024 : 512; }
+// Operands that a thread holds beside the row: early loads hide latency, but registers are bytes in flight too.
+constexpr int row_held(int vectors) { return vectors == 0 || vectors > 4 ? 0 : vectors > 2 ? 1 : 2; }
+constexpr int row_registers(int vectors, int operands) {
+    const int row = vectors <= 1 ? 36 : vectors <= 2 ? 48 : vectors <= 4 ? 62 : vectors <= 8 ? 94 : 128;
+    return row + 4 * vectors * std::min(operands, row_held(vectors));
 }
 
 // The fewest lanes that hold `vectors` vectors: a power of two in a warp, whole warps above.
@@ -56,16 +60,16 @@ constexpr int row_lanes(std::int64_t vectors) {
     return lanes;
 }
 
-inline int resident_blocks(const RowPlan& plan, const DeviceInfo& device) {
+inline int resident_blocks(const RowPlan& plan, int operands, const DeviceInfo& device) {
     const int most = device.arch == 86 || device.arch == 89 || device.arch == 120 ? 1536 : 2048;
-    return std::min({32, most / plan.threads(), 65536 / (row_registers(plan.vectors) * plan.threads())});
+    return std::min({32, most / plan.threads(), 65536 / (row_registers(plan.vectors, operands) * plan.threads())});
 }
 
 // Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one after
 // the other, no cluster barrier without need. Any other by the bytes that an SM keeps in flight (more than 64 KiB
 // gain nothing) and by whether several blocks take turns, so that one loads while another reduces or stores.
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
-    const int resident = resident_blocks(plan, device);
+    const int resident = resident_blocks(plan, problem.operands, device);
     if (resident == 0) return -1;
     double split = 0;
     for (int c = plan.cluster; c > 1; c /= 2) split += 1;
