@@ -1,0 +1,92 @@
+// What cuBLASLt does not do, said before it is asked. Compiled everywhere, so that it is tested everywhere.
+#include <algorithm>
+
+#include "ops/gemm/cublaslt.h"
+#include "ops/gemm/problem.h"
+
+namespace weft::gemm {
+namespace {
+
+bool aligned16(const Tensor& t, std::int64_t stride, std::int64_t rows) {
+    return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 &&
+           (rows <= 1 || bytes(t.dtype, stride) % 16 == 0);
+}
+
+const char* epilogue_limits(const Gemm& op) {
+    if (op.activation == Gemm::Activation::gelu_erf) return "its GELU is the tanh form";
+    if (op.activation == Gemm::Activation::gelu_tanh) {
+        if (op.residual) return "it adds a residual before the activation";
+        if (op.out.dtype == DType::fp32) return "its GELU is not exact to fp32";
+    }
+    if (op.out_scale) return "it multiplies by an output scale, where gemm divides";
+    return nullptr;
+}
+
+const char* dtype_limits(const Gemm& op, const DeviceInfo& device) {
+    const DType out = op.out.dtype;
+    if (is_fp8(op.a.dtype)) {
+        if (device.arch < 89) return "fp8 needs SM 8.9";
+        if (op.a.dtype == DType::fp8_e5m2 && op.b.dtype == DType::fp8_e5m2) return "it has no e5m2 by e5m2";
+        const bool has_e5m2 = op.a.dtype == DType::fp8_e5m2 || op.b.dtype == DType::fp8_e5m2;
+        if (out == DType::fp8_e5m2 && !has_e5m2) return "it writes e5m2 only where an operand is e5m2";
+        if (op.bias) {
+            if (out == DType::fp32 && op.bias.dtype != DType::bf16)
+                return "with fp8 operands and fp32 out its bias is bf16";
+            if (is_fp8(out) && op.bias.dtype != (op.residual ? op.residual.dtype : DType::bf16)) {
+                return "with an fp8 out its bias has the residual's dtype, or bf16";
+            }
+        }
+        if (is_fp8(out) && op.residual && op.residual.dtype == DType::fp32)
+            return "with an fp8 out its residual is 16-bit";
+    } else {
+        if (op.a_scale || op.b_scale) return "its scales are for fp8 operands";
+        if (out != op.a.dtype && (out != DType::fp32 || is_fp8(out)))
+            return "out has the operands' dtype or fp32";
+    }
+    if (!is_fp8(out)) {
+        if (op.residual && op.residual.dtype != out) return "its residual has out's dtype";
+        const bool fp8_to_fp32 = is_fp8(op.a.dtype) && out == DType::fp32;
+        if (op.bias && !fp8_to_fp32 && op.bias.dtype != out) return "its bias has out's dtype";
+    }
+    return nullptr;
+}
+
+const char* layout_limits(const Gemm& op, const Problem& p) {
+    if (!is_tn(p) && !is_nn(p)) return "neither axis of b is contiguous";
+    const std::int64_t b_stride = is_tn(p) ? p.b_row : p.b_step, b_length = is_tn(p) ? p.k : p.n;
+    if (p.a_stride < p.k || b_stride < b_length || p.out_stride < p.n ||
+        (op.residual && p.residual_stride < p.n)) {
+        return "rows overlap";
+    }
+    if (!is_fp8(op.a.dtype)) return nullptr;
+    if (!is_tn(p)) return "fp8 needs k contiguous in both operands";
+    if (p.n % 16 != 0 || p.k % 16 != 0) return "fp8 needs n and k to be multiples of 16";
+    if (!aligned16(op.a, p.a_stride, p.m) || !aligned16(op.b, p.b_row, p.n) ||
+        !aligned16(op.out, p.out_stride, p.m) ||
+        (op.residual && !aligned16(op.residual, p.residual_stride, p.m)) ||
+        (op.bias && !aligned16(op.bias, 0, 1))) {
+        return "fp8 needs every row to begin at a multiple of 16 bytes";
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
+    const Problem p = problem(op);
+    if (p.k == 0) return "k is 0: nothing to multiply";
+    if (const char* why = epilogue_limits(op)) return why;
+    if (const char* why = dtype_limits(op, device)) return why;
+    return layout_limits(op, p);
+}
+
+#if !WEFT_HAS_CUBLASLT
+const char* cublaslt_decline(const Gemm& op, const DeviceInfo& device) {
+    const char* why = cublaslt_limits(op, device);
+    return why != nullptr ? why : "weft was built without cublasLt.h";
+}
+std::string cublaslt_config(const Gemm&, const DeviceInfo&) { return ""; }
+bool cublaslt_launch(const Gemm&, Context&) { return false; }
+#endif
+
+}  // namespace weft::gemm

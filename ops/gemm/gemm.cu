@@ -1,0 +1,136 @@
+// gemm's launchers and the order in which implementations are asked.
+#include "kit/launch.h"
+#include "ops/gemm/cublaslt.h"
+#include "ops/gemm/fma.cuh"
+#include "ops/gemm/kernel.cuh"
+#include "ops/gemm/policy.h"
+#include "weft/op.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+template <class T = void>
+const T* data_of(const Tensor& t) {
+    return t ? static_cast<const T*>(t.data) : nullptr;
+}
+
+Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
+    Epilogue e{};
+    e.a_scale = data_of<float>(op.a_scale);
+    e.b_scale = data_of<float>(op.b_scale);
+    e.out_scale = data_of<float>(op.out_scale);
+    e.bias = data_of(op.bias);
+    e.residual = data_of(op.residual);
+    e.out = op.out.data;
+    e.residual_stride = p.residual_stride;
+    e.out_stride = p.out_stride;
+    e.bias_dtype = op.bias.dtype;
+    e.residual_dtype = op.residual.dtype;
+    e.out_dtype = op.out.dtype;
+    e.activation = op.activation;
+    e.bias_vectors = op.bias && kit::rows_aligned(op.bias, 4);
+    e.residual_vectors = op.residual && kit::rows_aligned(op.residual, 4);
+    e.out_vectors = kit::rows_aligned(op.out, 4);
+    return e;
+}
+
+Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, int64_t step) {
+    const bool aligned =
+        reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && (rows <= 1 || bytes(t.dtype, stride) % 16 == 0);
+    return {t.data, rows, length, stride, step, aligned && (step == 1 || length <= 1)};
+}
+
+static_assert(gemm::shared_bytes(gemm::MmaConfig::Tile::large) == Large::kSharedBytes &&
+              gemm::shared_bytes(gemm::MmaConfig::Tile::small) == Small::kSharedBytes &&
+              gemm::shared_bytes(gemm::MmaConfig::Tile::skinny) == Skinny::kSharedBytes);
+
+template <class T, class Shape, bool kTransposed>
+void launch_shape(const MmaArguments& args, Context& context) {
+    kit::launch("gemm_mma", mma_gemm<T, Shape, kTransposed>,
+                {.grid = static_cast<unsigned>(args.row_tiles * args.column_tiles * args.splits),
+                 .block = Shape::kThreads,
+                 .cluster = static_cast<unsigned>(args.splits),
+                 .dynamic_shared = Shape::kSharedBytes},
+                context.stream(), args);
+}
+
+template <class T, bool kTransposed>
+void launch_tile(gemm::MmaConfig::Tile tile, const MmaArguments& args, Context& context) {
+    switch (tile) {
+        case gemm::MmaConfig::Tile::large: return launch_shape<T, Large, kTransposed>(args, context);
+        case gemm::MmaConfig::Tile::small: return launch_shape<T, Small, kTransposed>(args, context);
+        case gemm::MmaConfig::Tile::skinny: return launch_shape<T, Skinny, kTransposed>(args, context);
+    }
+}
+
+void launch_mma(const Gemm& op, Context& context) {
+    const gemm::Problem p = gemm::problem(op);
+    const gemm::MmaConfig config = gemm::mma_config(op, context.info());
+    MmaArguments args{};
+    args.a = operand(op.a, p.m, p.k, p.a_stride, 1);
+    args.b =
+        config.transposed ? operand(op.b, p.k, p.n, p.b_step, 1) : operand(op.b, p.n, p.k, p.b_row, p.b_step);
+    args.epilogue = epilogue_of(op, p);
+    args.m = p.m;
+    args.n = p.n;
+    args.row_tiles = gemm::ceil_div(p.m, gemm::tile_rows(config.tile));
+    args.column_tiles = gemm::ceil_div(p.n, gemm::tile_columns(config.tile));
+    args.steps = gemm::mma_steps(op);
+    args.splits = config.splits;
+    if (op.a.dtype == DType::fp8_e4m3) {
+        launch_tile<kit::e4m3, false>(config.tile, args, context);
+    } else if (op.a.dtype == DType::bf16) {
+        config.transposed ? launch_tile<kit::bf16, true>(config.tile, args, context)
+                          : launch_tile<kit::bf16, false>(config.tile, args, context);
+    } else {
+        config.transposed ? launch_tile<kit::half, true>(config.tile, args, context)
+                          : launch_tile<kit::half, false>(config.tile, args, context);
+    }
+}
+
+void launch_fma(const Gemm& op, Context& context) {
+    const gemm::Problem p = gemm::problem(op);
+    FmaArguments args{};
+    args.a = op.a.data;
+    args.b = op.b.data;
+    args.epilogue = epilogue_of(op, p);
+    args.m = p.m;
+    args.n = p.n;
+    args.k = p.k;
+    args.a_stride = p.a_stride;
+    args.b_row = p.b_row;
+    args.b_step = p.b_step;
+    args.row_tiles = gemm::ceil_div(p.m, kFmaTile);
+    args.a_dtype = op.a.dtype;
+    args.b_dtype = op.b.dtype;
+    kit::launch(
+        "gemm_fma", fma_gemm,
+        {.grid = static_cast<unsigned>(args.row_tiles * gemm::ceil_div(p.n, kFmaTile)), .block = kFmaThreads},
+        context.stream(), args);
+}
+
+#if !defined(WEFT_EMULATOR)
+// What only its heuristic knows it can't do falls through to the next in the list.
+void launch_cublaslt(const Gemm& op, Context& context) {
+    if (gemm::cublaslt_launch(op, context)) return;
+    gemm::mma_decline(op, context.info()) == nullptr ? launch_mma(op, context) : launch_fma(op, context);
+}
+#endif
+
+std::string describe_mma(const Gemm& op, const DeviceInfo& device) {
+    return gemm::to_string(gemm::mma_config(op, device));
+}
+const char* never_decline(const Gemm&, const DeviceInfo&) { return nullptr; }
+std::string describe_fma(const Gemm&, const DeviceInfo&) { return "64x64 fp32 multiply-adds"; }
+
+const RegisterImplementations<Gemm> kKernels{
+    kit::kTarget,
+    {
+#if !defined(WEFT_EMULATOR)
+        {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, launch_cublaslt},
+#endif
+        {"mma_sync", gemm::mma_decline, describe_mma, launch_mma},
+        {"fma", never_decline, describe_fma, launch_fma}}};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,103 @@
+// Matrix product with its epilogue: out = act(scale_a·scale_b·(a @ bᵀ) + bias) + residual.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "weft/contract.h"
+
+namespace weft {
+
+// out[m, n] = round((act(a_scale · b_scale · Σ_k a[m, k] · b[n, k] + bias[n]) + residual[m, n]) / out_scale)
+//
+// `b` is always [n, k] by name. How it lies in memory is a matter of its strides: a weight as PyTorch keeps
+// it (each output's row contiguous; "TN") is dense, and a [k, n] matrix ("NN") is passed as its transposed
+// view, strides {1, n}. Both are fast; any other strides work, slower.
+struct Gemm {
+    static constexpr std::string_view kName = "gemm";
+    enum class Activation { none, gelu_tanh, gelu_erf };
+
+    Tensor a{}, b{}, a_scale{}, b_scale{}, bias{}, residual{}, out_scale{}, out{};
+    Activation activation = Activation::none;
+    bool fast_accumulation = false;
+
+    static const Contract& contract();
+};
+
+namespace detail {
+
+inline std::optional<Violation> gemm_dtypes(const Gemm& op) {
+    const bool same = op.a.dtype == op.b.dtype || (is_fp8(op.a.dtype) && is_fp8(op.b.dtype));
+    if (same) return std::nullopt;
+    return Violation{"b", "expected a's dtype " + std::string(name(op.a.dtype)) + ", or fp8 both, got " +
+                              std::string(name(op.b.dtype))};
+}
+
+inline std::optional<Violation> gemm_out_scale(const Gemm& op) {
+    if (!op.out_scale || is_fp8(op.out.dtype)) return std::nullopt;
+    return Violation{"out_scale", "expected none, because out is " + std::string(name(op.out.dtype)) +
+                                      " and only fp8 has a scale"};
+}
+
+inline Work gemm_work(const Gemm& op) {
+    Work work;
+    for (const Tensor* t :
+         {&op.a, &op.b, &op.a_scale, &op.b_scale, &op.bias, &op.residual, &op.out_scale, &op.out}) {
+        if (*t) work.bytes += static_cast<double>(bytes(t->dtype, t->numel()));
+    }
+    work.flops = 2.0 * static_cast<double>(op.out.numel()) * static_cast<double>(op.b.dim(-1));
+    work.math = op.a.dtype;
+    return work;
+}
+
+}  // namespace detail
+
+inline const Contract& Gemm::contract() {
+    constexpr DTypeSet kOperand = kFloat | kFp8;
+    static const Contract c =
+        Describe<Gemm>(std::string(kName),
+                       "out = (act(a_scale * b_scale * (a @ b.T) + bias) + residual) / out_scale")
+            .in("a", &Gemm::a, "... k", kOperand, "activations")
+            .in("b", &Gemm::b, "n k", kOperand, "weights; a [k, n] matrix is passed as its transposed view")
+            .layout(Layout::strided)
+            .in("a_scale", &Gemm::a_scale, "1", DType::fp32, "what a's stored values are multiplied by")
+            .optional()
+            .fill(Fill::scale())
+            .in("b_scale", &Gemm::b_scale, "1", DType::fp32, "what b's stored values are multiplied by")
+            .optional()
+            .fill(Fill::scale())
+            .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
+            .optional()
+            .in("residual", &Gemm::residual, "... n", kFloat, "added after the activation")
+            .optional()
+            .in("out_scale", &Gemm::out_scale, "1", DType::fp32, "the scale of an fp8 out")
+            .optional()
+            .fill(Fill::scale(0.05, 0.5))
+            .out("out", &Gemm::out, "... n", kOperand, "the product after its epilogue")
+            .in_place_of("residual")
+            .option("activation", &Gemm::activation, {"none", "gelu_tanh", "gelu_erf"},
+                    "between bias and residual")
+            .option(
+                "fast_accumulation", &Gemm::fast_accumulation,
+                "fp8: let the tensor cores keep their short accumulator over all of k (faster, less exact)")
+            .sizes("n", {1, 2, 7, 8, 15, 16, 24, 31, 40, 63, 64, 65, 72, 96, 128, 129, 136, 200, 256})
+            .sizes("k",
+                   {1, 2, 5, 8, 15, 16, 17, 32, 48, 63, 64, 65, 96, 100, 128, 130, 192, 256, 400, 513, 1024})
+            .require(detail::gemm_dtypes)
+            .require(detail::gemm_out_scale)
+            .work(detail::gemm_work)
+            .tolerance(
+                "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the "
+                "activation's slope (at "
+                "most 1.13) and 12 * 2^-24 of its argument. u = (k + 16) * 2^-24: fp32 accumulation in any "
+                "order; fp8 "
+                "adds 2^-12, for the 13 fraction bits that Hopper's fp8 accumulator keeps until it is "
+                "promoted to fp32; "
+                "fast_accumulation adds 2^-13 of every 32nd partial sum. gelu_tanh into 16 or 8 bits: tanh "
+                "to 2^-11 "
+                "relative, as the hardware's instruction gives it")
+            .source("torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul");
+    return c;
+}
+
+}  // namespace weft

@@ -1,0 +1,246 @@
+// gemm on the tensor cores of every architecture since SM 8.0: mma.sync fed by a ring of cp.async stages.
+#pragma once
+
+#include "kit/mma_tile.cuh"
+#include "kit/ptx/cluster.cuh"
+#include "kit/ptx/cp_async.cuh"
+#include "kit/ptx/mma.cuh"
+#include "ops/gemm/epilogue.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// A matrix as the loader sees it: rows of `length` elements, `step` apart.
+struct Operand {
+    const void* data;
+    int64_t rows, length, stride, step;
+    bool vectors;  // step is 1 and every row begins at a multiple of 16 bytes
+};
+
+struct MmaArguments {
+    Operand a, b;
+    Epilogue epilogue;
+    int64_t m, n;
+    int64_t row_tiles, column_tiles;
+    int64_t steps;  // of 128 bytes along k
+    int splits;     // blocks of a cluster that share a tile, each with its part of k
+};
+
+// Rows and columns of the block's tile, warps along each, stages of the ring, blocks that a multiprocessor
+// holds.
+template <int Rows, int Columns, int WarpRows, int WarpColumns, int Stages, int Blocks>
+struct Shape {
+    static constexpr int kRows = Rows, kColumns = Columns, kStages = Stages, kBlocks = Blocks;
+    static constexpr int kWarpColumns = WarpColumns;
+    static constexpr int kThreads = WarpRows * WarpColumns * 32;
+    static constexpr int kWarpM = Rows / WarpRows, kWarpN = Columns / WarpColumns;
+    static constexpr int kTilesM = kWarpM / 16, kTilesN = kWarpN / 8;
+    static constexpr int kABytes = Rows * kit::kPanelBytes,
+                         kStageBytes = kABytes + Columns * kit::kPanelBytes;
+    // The sums pass through shared memory too; 8 floats of padding keep the fragments' stores off each
+    // other's banks.
+    static constexpr int kSumStride = Columns + 8;
+    static constexpr int kSumBytes = Rows * kSumStride * 4;
+    static constexpr int kSharedBytes = Stages * kStageBytes > kSumBytes ? Stages* kStageBytes : kSumBytes;
+};
+using Large = Shape<128, 128, 2, 4, 3, 1>;
+using Small = Shape<64, 64, 2, 2, 4, 3>;
+using Skinny = Shape<16, 64, 1, 4, 6, 3>;
+
+// Which tile a block computes. Tiles go down eight rows of tiles at a time, so that the blocks that run
+// together share their panels of b in L2.
+struct Place {
+    int64_t row, column;  // of the tile's first element
+};
+template <class Shape>
+__device__ __forceinline__ Place place_of(const MmaArguments& args, int64_t tile) {
+    constexpr int64_t kGroup = 8;
+    const int64_t first = tile / (kGroup * args.column_tiles) * kGroup;
+    const int64_t height = min(kGroup, args.row_tiles - first);
+    const int64_t inside = tile % (kGroup * args.column_tiles);
+    return {(first + inside % height) * Shape::kRows, inside / height * Shape::kColumns};
+}
+
+// 16 bytes of a row into shared memory, zeros beyond the matrix. Word: an unsigned integer as wide as an
+// element.
+template <class Word>
+__device__ __forceinline__ void load_chunk(char* to, const Operand& from, int64_t row, int64_t at) {
+    constexpr int kCount = 16 / sizeof(Word);
+    const int64_t left = row < from.rows ? from.length - at : 0;
+    const Word* source =
+        static_cast<const Word*>(from.data) + (left > 0 ? row * from.stride + at * from.step : 0);
+    if (from.vectors && (left <= 0 || left >= kCount)) {
+        kit::cp_async_16(to, source, left > 0);
+        return;
+    }
+    Word* words = reinterpret_cast<Word*>(to);
+    for (int i = 0; i < kCount; ++i) words[i] = i < left ? source[i * from.step] : Word(0);
+}
+
+// `Rows` rows of one panel, from (row, at) of the matrix.
+template <class Word, int Rows, int Threads>
+__device__ __forceinline__ void load_panel(char* panel, const Operand& from, int64_t row, int64_t at) {
+#pragma unroll
+    for (int i = 0; i < (Rows * kit::kPanelChunks + Threads - 1) / Threads; ++i) {
+        const int index = i * Threads + static_cast<int>(threadIdx.x);
+        const int r = index / kit::kPanelChunks, c = index % kit::kPanelChunks;
+        if (Rows * kit::kPanelChunks % Threads != 0 && r >= Rows) break;
+        load_chunk<Word>(panel + kit::panel_offset(r, c), from, row + r,
+                         at + c * (16 / static_cast<int>(sizeof(Word))));
+    }
+}
+
+template <class T, class Shape, bool kTransposed>
+__device__ __forceinline__ void load_stage(char* stage, const MmaArguments& args, const Place& place,
+                                           int64_t step) {
+    using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>;
+    constexpr int kDepth = kit::kPanelBytes / sizeof(T);  // of k in a step
+    load_panel<Word, Shape::kRows, Shape::kThreads>(stage, args.a, place.row, step * kDepth);
+    char* b = stage + Shape::kABytes;
+    if constexpr (kTransposed) {
+#pragma unroll
+        for (int panel = 0; panel < Shape::kColumns / kDepth; ++panel) {
+            load_panel<Word, kDepth, Shape::kThreads>(b + panel * kDepth * kit::kPanelBytes, args.b,
+                                                      step * kDepth, place.column + panel * kDepth);
+        }
+    } else {
+        load_panel<Word, Shape::kColumns, Shape::kThreads>(b, args.b, place.column, step * kDepth);
+    }
+}
+
+template <class Shape>
+using Sums = float[Shape::kTilesM][Shape::kTilesN][4];
+
+template <class T>
+__device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    if constexpr (sizeof(T) == 2) {
+        kit::mma_m16n8k16<T>(c, a, b);
+    } else {
+        kit::mma_m16n8k32<T, T>(c, a, b);
+    }
+}
+
+// The warp's part of one stage.
+template <class T, class Shape, bool kTransposed>
+__device__ __forceinline__ void multiply_stage(Sums<Shape>& sums, const char* stage) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int row = warp / Shape::kWarpColumns * Shape::kWarpM,
+              column = warp % Shape::kWarpColumns * Shape::kWarpN;
+    const char* b_panel = stage + Shape::kABytes;
+    // fp8 is not unrolled: Hopper widens its fragments to fp16 in registers, and four steps at once would
+    // spill.
+#pragma unroll(sizeof(T) == 2 ? 4 : 1)
+    for (int chunk = 0; chunk < kit::kPanelChunks; chunk += 2) {
+        uint32_t a[Shape::kTilesM][4], b[Shape::kTilesN][2];
+#pragma unroll
+        for (int i = 0; i < Shape::kTilesM; ++i) kit::load_a_fragment(a[i], stage, row + i * 16, chunk);
+#pragma unroll
+        for (int j = 0; j < Shape::kTilesN; j += 2) {
+            const int at = column + j * 8;
+            if constexpr (kTransposed) {  // a panel holds 64 columns; a step of k is 16 of its rows
+                const char* panel = b_panel + at / 64 * (64 * kit::kPanelBytes);
+                kit::load_b_fragments_transposed(b[j], b[j + 1], panel, chunk * 8, at % 64 / 8);
+            } else {
+                kit::load_b_fragments(b[j], b[j + 1], b_panel, at, chunk);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < Shape::kTilesM; ++i) {
+#pragma unroll
+            for (int j = 0; j < Shape::kTilesN; ++j) multiply<T>(sums[i][j], a[i], b[j]);
+        }
+    }
+}
+
+// The ring: stages - 1 loads are under way while one stage is multiplied. One barrier a step: it makes the
+// stage visible, and says that everybody has left the stage that is loaded next.
+template <class T, class Shape, bool kTransposed>
+__device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const MmaArguments& args,
+                                           const Place& place, int64_t begin, int64_t end) {
+    constexpr int kAhead = Shape::kStages - 1;
+    for (int i = 0; i < kAhead; ++i) {
+        if (begin + i < end) {
+            load_stage<T, Shape, kTransposed>(ring + i * Shape::kStageBytes, args, place, begin + i);
+        }
+        kit::cp_async_commit();
+    }
+    int now = 0, next = kAhead;
+    for (int64_t step = begin; step < end; ++step) {
+        kit::cp_async_wait<kAhead - 1>();
+        __syncthreads();
+        if (step + kAhead < end) {
+            load_stage<T, Shape, kTransposed>(ring + next * Shape::kStageBytes, args, place, step + kAhead);
+        }
+        kit::cp_async_commit();
+        multiply_stage<T, Shape, kTransposed>(sums, ring + now * Shape::kStageBytes);
+        now = now + 1 == Shape::kStages ? 0 : now + 1;
+        next = next + 1 == Shape::kStages ? 0 : next + 1;
+    }
+    kit::cp_async_wait<0>();
+    __syncthreads();  // the ring becomes the place of the sums
+}
+
+template <class Shape>
+__device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int row = warp / Shape::kWarpColumns * Shape::kWarpM,
+              column = warp % Shape::kWarpColumns * Shape::kWarpN;
+#pragma unroll
+    for (int i = 0; i < Shape::kTilesM; ++i) {
+#pragma unroll
+        for (int j = 0; j < Shape::kTilesN; ++j) {
+#pragma unroll
+            for (int half = 0; half < 4; half += 2) {
+                float* to = parked + (row + i * 16 + kit::accumulator_row(half)) * Shape::kSumStride +
+                            column + j * 8 + kit::accumulator_column(half);
+                *reinterpret_cast<float2*>(to) = make_float2(sums[i][j][half], sums[i][j][half + 1]);
+            }
+        }
+    }
+}
+
+// What:    out tile = epilogue(sum over k of a · b), see gemm.h.
+// Mapping: a cluster of `splits` blocks a tile, each with every step of its part of k; a warp owns kWarpM by
+// kWarpN
+//          of the tile as mma fragments. The blocks' sums are added in rank order (deterministic), each block
+//          finishing its share of the tile's rows, four columns a thread.
+// Traffic: a is read once for each column of tiles, b once for each row of tiles, through L2; bound by
+// mma.sync's rate. Needs:   kThreads threads, kSharedBytes of dynamic shared memory, steps >= splits or steps
+// == 0 with one split.
+template <class T, class Shape, bool kTransposed>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
+    mma_gemm(const __grid_constant__ MmaArguments args) {
+    char* ring = kit::dynamic_shared<char>();
+    const int rank = args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
+    const Place place = place_of<Shape>(args, blockIdx.x / args.splits);
+    Sums<Shape> sums = {};
+    accumulate<T, Shape, kTransposed>(sums, ring, args, place, args.steps * rank / args.splits,
+                                      args.steps * (rank + 1) / args.splits);
+
+    float* parked = reinterpret_cast<float*>(ring);
+    park_sums<Shape>(parked, sums);
+    if (args.splits > 1) {
+        kit::cluster_sync();
+    } else {
+        __syncthreads();
+    }
+    const Scales scales = load_scales(args.epilogue);
+    const int share = Shape::kRows / args.splits;
+    for (int i = static_cast<int>(threadIdx.x); i < share * (Shape::kColumns / 4); i += Shape::kThreads) {
+        const int r = rank * share + i / (Shape::kColumns / 4), c = i % (Shape::kColumns / 4) * 4;
+        if (place.row + r >= args.m || place.column + c >= args.n) continue;
+        float value[4] = {};
+        for (int part = 0; part < args.splits; ++part) {
+            const float* from = args.splits > 1 ? kit::cluster_map(parked, part) : parked;
+            const float4 four = *reinterpret_cast<const float4*>(from + r * Shape::kSumStride + c);
+            value[0] += four.x, value[1] += four.y, value[2] += four.z, value[3] += four.w;
+        }
+        const int64_t left = args.n - place.column - c;
+        finish_four(args.epilogue, scales, place.row + r, place.column + c,
+                    left < 4 ? static_cast<int>(left) : 4, value);
+    }
+    if (args.splits > 1) kit::cluster_sync();  // nobody leaves while its sums are being read
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

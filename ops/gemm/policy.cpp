@@ -1,0 +1,64 @@
+// The mma.sync kernel's configuration policy.
+#include "ops/gemm/policy.h"
+
+#include <fmt/format.h>
+
+namespace weft::gemm {
+namespace {
+
+using Tile = MmaConfig::Tile;
+
+std::int64_t tiles(const Problem& p, Tile tile) {
+    return ceil_div(p.m, tile_rows(tile)) * ceil_div(p.n, tile_columns(tile));
+}
+
+// Relative time: waves over the multiprocessors times a tile's work. A 64x64 tile reads twice the shared
+// memory for each product of a 128x128 one, which makes it about 0.7 as fast a product.
+double cost(const Problem& p, Tile tile, const DeviceInfo& device) {
+    const double area = static_cast<double>(tile_rows(tile) * tile_columns(tile));
+    const double waves = static_cast<double>(ceil_div(tiles(p, tile), device.sms));
+    return waves * area / (tile == Tile::large ? 1.0 : 0.7);
+}
+
+// Tiles that leave multiprocessors idle are cut along k, each part at least four steps long.
+int splits(std::int64_t tiles, std::int64_t steps, const DeviceInfo& device) {
+    int splits = 1;
+    while (splits * 2 <= std::min(8, device.max_cluster) && tiles * splits * 2 <= 2 * device.sms &&
+           steps >= 4 * splits * 2) {
+        splits *= 2;
+    }
+    return splits;
+}
+
+}  // namespace
+
+MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
+    const Problem p = problem(op);
+    MmaConfig config;
+    config.transposed = bits(op.b.dtype) == 16 && is_nn(p);
+    if (p.m <= tile_rows(Tile::skinny)) {
+        config.tile = Tile::skinny;
+    } else if (p.m <= tile_rows(Tile::small) || cost(p, Tile::small, device) < cost(p, Tile::large, device)) {
+        config.tile = Tile::small;
+    }
+    config.splits = splits(tiles(p, config.tile), mma_steps(op), device);
+    return config;
+}
+
+std::string to_string(const MmaConfig& config) {
+    return fmt::format("{}x{}{}{}", tile_rows(config.tile), tile_columns(config.tile),
+                       config.transposed ? " nn" : " tn",
+                       config.splits > 1 ? fmt::format(" split {}", config.splits) : "");
+}
+
+const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
+    if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
+    if (device.arch < 80) return "mma.sync of bf16 needs SM 8.0";
+    if (!is_fp8(op.a.dtype)) return nullptr;
+    if (device.arch < 89) return "mma.sync of fp8 needs SM 8.9";
+    if (op.a.dtype != DType::fp8_e4m3 || op.b.dtype != DType::fp8_e4m3)
+        return "of the fp8 pairs it takes e4m3 by e4m3";
+    return nullptr;
+}
+
+}  // namespace weft::gemm

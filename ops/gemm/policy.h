@@ -1,0 +1,40 @@
+// How the mma.sync kernel would run a gemm: a pure function of the call and the device, so tests need no GPU.
+#pragma once
+
+#include <string>
+
+#include "ops/gemm/problem.h"
+#include "weft/device_info.h"
+
+namespace weft::gemm {
+
+struct MmaConfig {
+    enum class Tile { large, small, skinny };  // 128x128, 64x64, 16x64
+    Tile tile = Tile::large;
+    int splits = 1;           // blocks of a cluster that share a tile along k
+    bool transposed = false;  // b is staged as it lies, n contiguous, and transposed by ldmatrix
+    bool operator==(const MmaConfig&) const = default;
+};
+
+MmaConfig mma_config(const Gemm& op, const DeviceInfo& device);
+std::string to_string(const MmaConfig& config);
+
+// Why not mma.sync; null where it takes the call.
+const char* mma_decline(const Gemm& op, const DeviceInfo& device);
+
+constexpr std::int64_t tile_rows(MmaConfig::Tile tile) {
+    return tile == MmaConfig::Tile::large ? 128 : tile == MmaConfig::Tile::small ? 64 : 16;
+}
+constexpr std::int64_t tile_columns(MmaConfig::Tile tile) {
+    return tile == MmaConfig::Tile::large ? 128 : 64;
+}
+// Dynamic shared memory of a block: 3, 4 or 6 stages of 128-byte rows of both operands.
+constexpr std::int64_t shared_bytes(MmaConfig::Tile tile) {
+    const int stages = tile == MmaConfig::Tile::large ? 3 : tile == MmaConfig::Tile::small ? 4 : 6;
+    return stages * (tile_rows(tile) + tile_columns(tile)) * 128;
+}
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+// Steps of 128 bytes along k.
+inline std::int64_t mma_steps(const Gemm& op) { return ceil_div(bytes(op.a.dtype, op.b.dim(1)), 128); }
+
+}  // namespace weft::gemm

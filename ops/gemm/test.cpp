@@ -1,0 +1,262 @@
+// gemm: what generated cases don't say.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <vector>
+
+#include "ops/gemm/cublaslt.h"
+#include "ops/gemm/policy.h"
+#include "verify/fuzz.h"
+#include "verify/verify.h"
+#include "verify/workload.h"
+#include "weft/case.h"
+#include "weft/memory.h"
+
+namespace weft {
+namespace {
+
+using gemm::MmaConfig;
+using ::testing::HasSubstr;
+using ::testing::StrEq;
+
+std::string rejection(const char* line) {
+    try {
+        Case::parse(line).check();
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return "accepted";
+}
+
+TEST(Gemm, RejectsWhatTheContractExcludes) {
+    EXPECT_THAT(rejection("gemm b=bf16[8,16] out=bf16[4,8]"), HasSubstr("gemm.a: is required"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] out=bf16[4,8]"), HasSubstr("gemm.b: is required"));
+    EXPECT_THAT(rejection("gemm a=int8[4,16] b=bf16[8,16] out=bf16[4,8]"),
+                HasSubstr("gemm.a: expected dtype fp32"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=fp16[8,16] out=bf16[4,8]"),
+                HasSubstr("gemm.b: expected a's dtype bf16, or fp8 both, got fp16"));
+    EXPECT_THAT(rejection("gemm a=fp8_e4m3[4,16] b=bf16[8,16] out=bf16[4,8]"),
+                HasSubstr("gemm.b: expected a's dtype"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,15] out=bf16[4,8]"),
+                HasSubstr("gemm.b: expected [n=8, k=16]"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] bias=bf16[9] out=bf16[4,8]"),
+                HasSubstr("gemm.bias: expected [n=8]"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] residual=bf16[3,8] out=bf16[4,8]"),
+                HasSubstr("gemm.residual"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] out=bf16[4,9]"), HasSubstr("gemm.out"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] a_scale=fp32[4] out=bf16[4,8]"),
+                HasSubstr("gemm.a_scale"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] a_scale=bf16[1] out=bf16[4,8]"),
+                HasSubstr("gemm.a_scale: expected dtype fp32"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] out_scale=fp32[1] out=bf16[4,8]"),
+                HasSubstr("gemm.out_scale: expected none, because out is bf16"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16]{32,2} b=bf16[8,16] out=bf16[4,8]"),
+                HasSubstr("gemm.a: the last axis must be contiguous"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] out=bf16[4,8] activation=relu"),
+                HasSubstr("activation"));
+}
+
+TEST(Gemm, RejectsMemoryThatItCanNotUse) {
+    std::vector<float> memory(256);
+    Gemm op{};
+    op.a = Tensor(memory.data(), DType::fp32, {4, 4});
+    op.b = Tensor(memory.data() + 16, DType::fp32, {4, 4});
+    op.out = Tensor(memory.data() + 32, DType::fp32, {4, 4});
+    const auto message = [&] {
+        try {
+            run(op);
+        } catch (const Error& e) {
+            return std::string(e.what());
+        }
+        return std::string("accepted");
+    };
+    EXPECT_THAT(message(), StrEq("accepted"));
+    op.out.data = memory.data() + 8;
+    EXPECT_THAT(message(), HasSubstr("gemm.out: must not overlap a"));
+    op.out.data = nullptr;
+    EXPECT_THAT(message(), HasSubstr("gemm.out: is a null pointer"));
+    op.out = Tensor(memory.data() + 32, DType::fp32, {4, 4}, kEmulator);
+    EXPECT_THAT(message(), HasSubstr("gemm.out: expected device cpu"));
+    op.out = op.residual = Tensor(memory.data() + 32, DType::fp32, {4, 4});
+    EXPECT_THAT(message(), StrEq("accepted"));
+    op.residual = Tensor(memory.data() + 36, DType::fp32, {4, 4});
+    EXPECT_THAT(message(), HasSubstr("gemm.out: overlaps residual"));
+}
+
+// Each line verified on the CPU and in the emulator (a GPU runs it through the same lines, see the
+// workloads).
+void expect_right(const std::string& line, const std::string& emulated) {
+    for (const Device device : devices_here()) {
+        if (device.type == DeviceType::cuda) continue;
+        for (const Values values : {Values::usual, Values::special}) {
+            const Outcome outcome = attempt({Case::parse(line), 1, values, 0}, device);
+            EXPECT_TRUE(outcome.passed) << line << "\n  " << outcome.implementation << ": " << outcome.why;
+            if (device.type != DeviceType::emulator) continue;
+            EXPECT_THAT(outcome.implementation, StrEq(emulated)) << line;
+        }
+    }
+}
+
+TEST(Gemm, EveryTileAndOrderOfTheTensorCoreKernel) {
+    for (const std::string dtype : {"bf16", "fp16"}) {
+        const auto line = [&](const char* a, const char* b, const char* rest) {
+            return "gemm a=" + dtype + a + " b=" + dtype + b + " " + rest;
+        };
+        expect_right(line("[130,100]", "[136,100]", "out=fp32[130,136]"), "mma_sync 128x128 tn");
+        expect_right(line("[130,100]", "[136,100]{1,136}", "out=fp32[130,136]"), "mma_sync 128x128 nn");
+        expect_right(line("[65,72]", "[200,72]{80,1}", "bias=bf16[200] out=bf16[65,200]"),
+                     "mma_sync 64x64 tn");
+        expect_right(line("[65,72]", "[200,72]{1,201}", "bias=bf16[200] out=bf16[65,200]"),
+                     "mma_sync 64x64 nn");
+        expect_right(line("[3,1030]", "[65,1030]", "out=fp32[3,65]"), "mma_sync 16x64 tn split 4");
+        expect_right(line("[3,1030]", "[65,1030]{1,65}", "out=fp32[3,65]"), "mma_sync 16x64 nn split 4");
+        expect_right(line("[20,40]", "[30,40]{3,120}", "out=fp16[20,30]"), "mma_sync 64x64 tn");
+    }
+    expect_right(
+        "gemm a=fp8_e4m3[130,272] b=fp8_e4m3[136,272] a_scale=fp32[1] b_scale=fp32[1] out=fp32[130,136]",
+        "mma_sync 128x128 tn");
+    expect_right("gemm a=fp8_e4m3[33,100]+3 b=fp8_e4m3[70,100]{1,70} b_scale=fp32[1] out=bf16[33,70]",
+                 "mma_sync 64x64 tn");
+    expect_right("gemm a=fp8_e4m3[16,2048] b=fp8_e4m3[60,2048] out_scale=fp32[1] out=fp8_e4m3[16,60]",
+                 "mma_sync 16x64 tn split 4");
+}
+
+TEST(Gemm, EveryEpilogue) {
+    for (const std::string activation : {"none", "gelu_tanh", "gelu_erf"}) {
+        for (const std::string extra :
+             {"", "bias=bf16[24] ", "residual=fp16[9,24] ", "bias=fp32[24] residual=fp32[9,24] "}) {
+            const std::string tail = " " + extra + "out=fp32[9,24] activation=" + activation;
+            expect_right("gemm a=bf16[9,32] b=bf16[24,32]" + tail, "mma_sync 16x64 tn");
+            expect_right("gemm a=fp8_e5m2[9,32] b=fp8_e4m3[24,32] a_scale=fp32[1]" + tail,
+                         "fma 64x64 fp32 multiply-adds");
+        }
+    }
+    expect_right("gemm a=bf16[2,3,16] b=bf16[8,16] residual=bf16[2,3,8] out=@residual", "mma_sync 16x64 tn");
+    expect_right("gemm a=bf16[16] b=bf16[8,16] out=bf16[8]", "mma_sync 16x64 tn");
+}
+
+TEST(Gemm, NothingToMultiplyLeavesTheEpilogueOfZero) {
+    expect_right(
+        "gemm a=bf16[5,0] b=bf16[12,0] bias=bf16[12] residual=bf16[5,12] out=bf16[5,12] activation=gelu_erf",
+        "mma_sync 16x64 nn");
+    expect_right("gemm a=fp32[5,0] b=fp32[12,0] out=fp32[5,12]", "fma 64x64 fp32 multiply-adds");
+    for (const char* line :
+         {"gemm a=bf16[0,8] b=bf16[4,8] out=bf16[0,4]", "gemm a=bf16[3,8] b=bf16[0,8] out=bf16[3,0]"}) {
+        EXPECT_TRUE(attempt({Case::parse(line)}, kCpu).passed) << line;
+    }
+}
+
+// The identity picks rows out exactly, whatever the order of sums.
+TEST(Gemm, IdentityIsExact) {
+    constexpr std::int64_t kSize = 70;
+    std::vector<std::uint16_t> a(kSize * kSize), identity(kSize * kSize);
+    for (std::int64_t i = 0; i < kSize * kSize; ++i) {
+        store_element(DType::bf16, a.data(), i, static_cast<double>((i * 37) % 511) / 16 - 15);
+        store_element(DType::bf16, identity.data(), i, i % (kSize + 1) == 0 ? 1 : 0);
+    }
+    for (const Device device : devices_here()) {
+        if (device.type == DeviceType::cuda) continue;
+        std::vector<std::uint16_t> out(kSize * kSize, 0xffff);
+        Gemm op{};
+        op.a = Tensor(a.data(), DType::bf16, {kSize, kSize}, device);
+        op.b = Tensor(identity.data(), DType::bf16, {kSize, kSize}, device);
+        op.out = Tensor(out.data(), DType::bf16, {kSize, kSize}, device);
+        run(op);
+        EXPECT_EQ(out, a) << name(device.type);
+    }
+}
+
+// Every shape of the table, on every device that weft knows: the configuration fits and fills it.
+TEST(Gemm, ConfigurationsFitEveryDevice) {
+    const auto table = read_csv(std::filesystem::path(WEFT_SOURCE_DIR) / "workloads/gemm.csv");
+    const auto at = [&](const char* name) {
+        return static_cast<std::size_t>(std::find(table[0].begin(), table[0].end(), name) - table[0].begin());
+    };
+    const std::size_t m = at("M"), n = at("N"), k = at("K");
+    ASSERT_LT(std::max({m, n, k}), table[0].size());
+    for (const std::string& device_name : device_names()) {
+        const DeviceInfo& device = *find_device(device_name);
+        for (std::size_t row = 1; row < table.size(); ++row) {
+            const auto size = [&](std::size_t column) { return std::stoll(table[row][column]); };
+            Gemm op{};
+            op.a = Tensor(nullptr, DType::bf16, {size(m), size(k)});
+            op.b = Tensor(nullptr, DType::bf16, {size(n), size(k)});
+            op.out = Tensor(nullptr, DType::bf16, {size(m), size(n)});
+            const MmaConfig c = gemm::mma_config(op, device);
+            EXPECT_LE(gemm::shared_bytes(c.tile), device.shared_per_block)
+                << device_name << " " << table[row][0];
+            EXPECT_LE(c.splits, device.max_cluster);
+            EXPECT_EQ(gemm::tile_rows(c.tile) % c.splits, 0);
+            EXPECT_GE(gemm::mma_steps(op), c.splits);
+            EXPECT_EQ(c.tile == MmaConfig::Tile::skinny, size(m) <= 16) << table[row][0];
+            EXPECT_EQ(gemm::mma_decline(op, device), nullptr);
+        }
+    }
+}
+
+TEST(Gemm, LargeProblemsTakeLargeTilesAndSmallOnesFillTheCard) {
+    const DeviceInfo& h200 = *find_device("h200");
+    const auto config = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+        Gemm op{};
+        op.a = Tensor(nullptr, DType::bf16, {m, k});
+        op.b = Tensor(nullptr, DType::bf16, {n, k});
+        op.out = Tensor(nullptr, DType::bf16, {m, n});
+        return gemm::to_string(gemm::mma_config(op, h200));
+    };
+    EXPECT_EQ(config(8192, 8192, 8192), "128x128 tn");
+    EXPECT_EQ(config(1, 1024, 4096), "16x64 tn split 8");
+    EXPECT_EQ(config(10, 2560, 1024), "16x64 tn split 4");
+    EXPECT_EQ(config(64, 1024, 4096), "64x64 tn split 8");
+}
+
+std::string limits(const char* line, const char* device = "h200") {
+    std::string why;
+    Case::parse(line).with_call(kCuda, [&](const void* call) {
+        const char* reason = gemm::cublaslt_limits(*static_cast<const Gemm*>(call), *find_device(device));
+        why = reason == nullptr ? "" : reason;
+    });
+    return why;
+}
+
+TEST(Gemm, CublasltTakesWhatItDocuments) {
+    EXPECT_EQ(limits("gemm a=bf16[968,2048] b=bf16[2560,2048] out=bf16[968,2560]"), "");
+    EXPECT_EQ(limits("gemm a=bf16[968,2048] b=bf16[2560,2048]{1,2560} out=bf16[968,2560]"), "");
+    EXPECT_EQ(limits("gemm a=bf16[7,33] b=bf16[5,33] bias=bf16[5] residual=bf16[7,5] out=@residual"), "");
+    EXPECT_EQ(limits("gemm a=fp32[7,33] b=fp32[5,33] out=fp32[7,5]"), "");
+    EXPECT_EQ(limits("gemm a=bf16[8,16] b=bf16[16,16] bias=bf16[16] out=bf16[8,16] activation=gelu_tanh"),
+              "");
+    EXPECT_EQ(limits("gemm a=fp8_e4m3[11,64] b=fp8_e4m3[32,64] a_scale=fp32[1] b_scale=fp32[1] "
+                     "residual=bf16[11,32] out=@residual fast_accumulation=true"),
+              "");
+    EXPECT_EQ(limits("gemm a=fp8_e5m2[11,64] b=fp8_e4m3[32,64] bias=bf16[32] out=fp32[11,32]"), "");
+}
+
+TEST(Gemm, CublasltSaysWhatItDoesNot) {
+    const auto declines = [](const char* rest, const char* why) {
+        EXPECT_THAT(limits((std::string("gemm ") + rest).c_str()), HasSubstr(why)) << rest;
+    };
+    declines("a=bf16[8,0] b=bf16[16,0] out=bf16[8,16]", "k is 0");
+    declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=gelu_erf", "tanh form");
+    declines("a=bf16[8,16] b=bf16[16,16] residual=bf16[8,16] out=bf16[8,16] activation=gelu_tanh",
+             "before the activation");
+    declines("a=bf16[8,16] b=bf16[16,16] out=fp32[8,16] activation=gelu_tanh", "not exact to fp32");
+    declines("a=bf16[8,16] b=bf16[16,16] a_scale=fp32[1] out=bf16[8,16]", "scales are for fp8");
+    declines("a=bf16[8,16] b=bf16[16,16] out=fp16[8,16]", "operands' dtype or fp32");
+    declines("a=bf16[8,16] b=bf16[16,16] residual=fp32[8,16] out=bf16[8,16]", "residual has out's dtype");
+    declines("a=bf16[8,16] b=bf16[16,16] bias=fp32[16] out=bf16[8,16]", "bias has out's dtype");
+    declines("a=bf16[8,16] b=bf16[16,16]{40,2} out=bf16[8,16]", "neither axis of b");
+    declines("a=bf16[8,16]{0,1} b=bf16[16,16] out=bf16[8,16]", "rows overlap");
+    declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16]{1,16} out=bf16[8,16]", "k contiguous");
+    declines("a=fp8_e4m3[8,24] b=fp8_e4m3[16,24] out=bf16[8,16]", "multiples of 16");
+    declines("a=fp8_e4m3[8,16]+1 b=fp8_e4m3[16,16] out=bf16[8,16]", "multiple of 16 bytes");
+    declines("a=fp8_e5m2[8,16] b=fp8_e5m2[16,16] out=bf16[8,16]", "e5m2 by e5m2");
+    declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out_scale=fp32[1] out=fp8_e4m3[8,16]", "output scale");
+    declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=fp8_e5m2[8,16]", "writes e5m2 only");
+    EXPECT_THAT(limits("gemm a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=bf16[8,16]", "a100"),
+                HasSubstr("SM 8.9"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,23 @@
+// How far a correct gemm may be from the exact sum, before its epilogue.
+#pragma once
+
+#include "ops/gemm/gemm.h"
+#include "weft/oracle.h"
+
+namespace weft::gemm {
+
+// fp32 accumulation of k products in any order: each of the k additions may be off by half an ulp of a
+// partial sum, which is at most sum|a·b|. Tensor cores add blocks of 8 or 16 products, aligned to the largest
+// and truncated with one or two bits to spare, which errs no more; 16 covers the blocks of a short sum.
+inline double fp32_error(std::int64_t k) { return static_cast<double>(k + 16) * kEps32; }
+
+// Hopper's fp8 products are added into an accumulator of 13 fraction bits. Promoted to fp32 every 128 of k
+// (four instructions), it loses at most 2^-13 of a partial sum four times, which for sums of one sign is 2.5
+// quarters of 2^-13·sum|a·b|; with what aligning the products loses, 2^-12.
+inline constexpr double kFp8Error = 0x1p-12;
+
+// With fast accumulation it is never promoted: each instruction, 32 of k, may lose 2^-13 of the sum so far.
+inline constexpr std::int64_t kFp8Step = 32;
+inline constexpr double kFp8StepError = 0x1p-13;
+
+}  // namespace weft::gemm
