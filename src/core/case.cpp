@@ -234,6 +234,7 @@ void Case::infer() {
             throw Error(ErrorCode::invalid_argument, contract().name(), fields[i].name,
                         fmt::format("its shape {} doesn't follow from the other fields; write it out", fields[i].axes));
         }
+        if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element, as where it is written out
         if (is_too_large(spec)) {
             throw Error(ErrorCode::invalid_argument, contract().name(), fields[i].name,
                         fmt::format("its shape [{}] is too large", fmt::join(spec.shape, ",")));
