@@ -19,7 +19,7 @@ struct Trial {
     std::uint64_t seed = 0;
     Values values = Values::usual;
     std::uint64_t order = 0;  // of threads and blocks in the emulator: 0 the natural one
-    std::string implementation;  // empty: the first that accepts
+    std::string implementation = {};  // empty: the first that accepts
 };
 
 // The command line that runs it again.
