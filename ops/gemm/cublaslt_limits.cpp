@@ -60,6 +60,9 @@ const char* layout_limits(const Gemm& op, const Problem& p) {
     }
     if (!is_fp8(op.a.dtype)) return nullptr;
     if (!is_tn(p)) return "fp8 needs k contiguous in both operands";
+    if ((op.a_scale && !aligned16(op.a_scale, 0, 1)) || (op.b_scale && !aligned16(op.b_scale, 0, 1))) {
+        return "it wants fp8 scales at multiples of 16 bytes";
+    }
     if (p.n % 16 != 0 || p.k % 16 != 0) return "fp8 needs n and k to be multiples of 16";
     if (!aligned16(op.a, p.a_stride, p.m) || !aligned16(op.b, p.b_row, p.n) ||
         !aligned16(op.out, p.out_stride, p.m) ||

@@ -251,6 +251,7 @@ TEST(Gemm, CublasltSaysWhatItDoesNot) {
     declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16]{1,16} out=bf16[8,16]", "k contiguous");
     declines("a=fp8_e4m3[8,24] b=fp8_e4m3[16,24] out=bf16[8,16]", "multiples of 16");
     declines("a=fp8_e4m3[8,16]+1 b=fp8_e4m3[16,16] out=bf16[8,16]", "multiple of 16 bytes");
+    declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] a_scale=fp32[1]+1 out=bf16[8,16]", "multiples of 16 bytes");
     declines("a=fp8_e5m2[8,16] b=fp8_e5m2[16,16] out=bf16[8,16]", "e5m2 by e5m2");
     declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out_scale=fp32[1] out=fp8_e4m3[8,16]", "output scale");
     declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=fp8_e5m2[8,16]", "writes e5m2 only");

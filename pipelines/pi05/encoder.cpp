@@ -53,8 +53,8 @@ Encoder::Encoder(const GemmaConfig& config, const EncoderShape& shape, const Gem
     normed8_ = codes(config.width);
     attended8_ = codes(q * d);
     activated8_ = codes(config.ffn);
-    amax_ = allocate(DType::fp32, {config.layers, kSites}, device);
-    scales_ = allocate(DType::fp32, {config.layers, kSites}, device);
+    amax_ = allocate(DType::fp32, {config.layers, kSites, kSpacing}, device);
+    scales_ = allocate(DType::fp32, {config.layers, kSites, kSpacing}, device);
     for (std::int64_t i = 0; i < config.layers; ++i) {
         keys_.push_back(activation({tokens_, kv, d}));
         values_.push_back(activation({tokens_, kv, d}));
@@ -79,7 +79,7 @@ void Encoder::set_input(Image& image, std::span<const std::int64_t> prompt) {
 }
 
 Tensor Encoder::site(const Tensor& table, std::int64_t layer, std::int64_t index) const {
-    return table.slice(0, layer, layer + 1).slice(1, index, index + 1).reshape({1});
+    return table.slice(0, layer, layer + 1).slice(1, index, index + 1).slice(2, 0, 1).reshape({1});
 }
 
 void Encoder::add_embedding(Steps& steps) const {
@@ -158,7 +158,7 @@ void Encoder::calibrate() {
     for (std::int64_t i = 0; i < config_.layers; ++i) add_layer(recording, i, Precision::full, true);
     recording.run();
     synchronize(context_.device(), context_.stream());
-    std::vector<float> values(static_cast<std::size_t>(config_.layers * kSites));
+    std::vector<float> values(static_cast<std::size_t>(config_.layers * kSites * kSpacing));
     const std::size_t size = values.size() * sizeof(float);
     copy_bytes(values.data(), kCpu, amax_.view.data, context_.device(), size);
     const auto largest = static_cast<float>(max_value(DType::fp8_e4m3));

@@ -42,8 +42,8 @@ class Encoder {
 
   private:
     // The inputs of a layer's four GEMMs, which fp8 stores quantised, are sites: where `amax` is recorded, and the
-    // scale made of it. fp32 [layers, sites].
-    static constexpr std::int64_t kSites = 4;
+    // scale made of it. fp32 [layers, sites, spacing]: each at a multiple of 16 bytes, as cuBLASLt wants scales.
+    static constexpr std::int64_t kSites = 4, kSpacing = 4;
     Tensor site(const Tensor& table, std::int64_t layer, std::int64_t index) const;
 
     void add_embedding(Steps& steps) const;
