@@ -26,6 +26,16 @@ class Oracle {
     explicit Oracle(bool recording = false) : recording_(recording) {}
     bool recording() const { return recording_; }
 
+    // A verifier may ask for one part in so many only: long references leave out the parts of the output (an
+    // element, a row: by any number of theirs) that are not wanted, and store nothing there.
+    void sample(std::int64_t one_in) { one_in_ = one_in; }
+    bool sampled() const { return one_in_ > 1; }
+    bool wants(std::int64_t part) const {
+        constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
+        return one_in_ <= 1 ||
+               (static_cast<std::uint64_t>(part) * kSpread >> 20) % static_cast<std::uint64_t>(one_in_) == 0;
+    }
+
     // Writes `value` rounded to the tensor's dtype at an element offset. An implementation is right if its
     // element lies between the rounded `value - error` and the rounded `value + error`.
     void store(const Tensor& tensor, std::int64_t offset, double value, double error = 0) {
@@ -40,6 +50,7 @@ class Oracle {
    private:
     void record(const Tensor& tensor, std::int64_t offset, double value, double error);
     bool recording_;
+    std::int64_t one_in_ = 1;
     std::vector<Record> records_;
 };
 

@@ -62,6 +62,7 @@ void attend_all(const Attention& op, Oracle& oracle, std::int64_t b, std::int64_
     for (std::int64_t i = 0; i < queries; ++i) {
         const auto seen = unmasked[std::max(keys - (op.causal ? queries - 1 - i : 0), std::int64_t{0})];
         for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+            if (!oracle.wants((b * queries + i) * op.q.dim(2) + h)) continue;
             attend(op, oracle, row_at(op.q, offset(op.q, b, i, h)), {k.data(), seen}, {v.data(), seen},
                    offset(op.out, b, i, h), offset(op.lse, b, h, i));
         }

@@ -1,7 +1,7 @@
 // weft completion: words for the shell to offer.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/pipeline.h"
@@ -59,12 +59,14 @@ std::vector<std::string> words_after(const Command& command) {
 }
 
 int print(const std::string& shell) {
-    if (shell != "bash") throw Failure(kUsage, fmt::format("completion for '{}' is not there: expected bash", shell));
+    if (shell != "bash")
+        throw Failure(kUsage, fmt::format("completion for '{}' is not there: expected bash", shell));
     std::vector<std::string> names;
     std::string options;
     for (const Command& command : commands()) {
         names.push_back(command.name);
-        options += fmt::format("            {}) choices=\"{}\" ;;\n", command.name, fmt::join(words_after(command), " "));
+        options += fmt::format("            {}) choices=\"{}\" ;;\n", command.name,
+                               fmt::join(words_after(command), " "));
     }
     options.pop_back();
     std::cout << fmt::format(kScript, fmt::arg("devices", fmt::join(device_names(), " ")),
@@ -76,7 +78,8 @@ int print(const std::string& shell) {
 
 Command completion_command() {
     return {"completion", "Print the completion script of a shell",
-            "Examples:\n  eval \"$(weft completion bash)\"\n  weft completion bash > ~/.local/share/bash-completion/completions/weft\n",
+            "Examples:\n  eval \"$(weft completion bash)\"\n  weft completion bash > "
+            "~/.local/share/bash-completion/completions/weft\n",
             [](CLI::App& app) -> std::function<int()> {
                 auto shell = std::make_shared<std::string>();
                 app.add_option("shell", *shell, "bash")->required();

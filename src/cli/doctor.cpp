@@ -1,7 +1,7 @@
 // weft doctor: what is here, and what to do about what isn't.
-#include <CLI/CLI.hpp>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdlib>
 #include <filesystem>
@@ -33,7 +33,9 @@ std::string loadable(std::initializer_list<const char*> names) {
 
 Finding driver() {
     void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) return {"CUDA driver", false, "libcuda.so.1 can't be loaded: install NVIDIA's driver to run on a GPU"};
+    if (library == nullptr)
+        return {"CUDA driver", false,
+                "libcuda.so.1 can't be loaded: install NVIDIA's driver to run on a GPU"};
     int version = 0;
     if (auto* ask = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"))) ask(&version);
     return {"CUDA driver", true, fmt::format("for CUDA {}.{}", version / 1000, version % 1000 / 10)};
@@ -41,7 +43,8 @@ Finding driver() {
 
 Finding gpus() {
     const int count = cuda_device_count();
-    if (count == 0) return {"GPU", false, "none that this build can use; the emulator and the CPU serve every op"};
+    if (count == 0)
+        return {"GPU", false, "none that this build can use; the emulator and the CPU serve every op"};
     std::string names;
     for (int i = 0; i < count; ++i) {
         const DeviceInfo& d = device_info({DeviceType::cuda, i});
@@ -54,7 +57,8 @@ Finding kernels() {
 #if WEFT_HAS_CUDA
     return {"CUDA kernels", true, "compiled into this build"};
 #else
-    return {"CUDA kernels", false, "this build has none: configure where nvcc is (./weft setup fetches one), then build again"};
+    return {"CUDA kernels", false,
+            "this build has none: configure where nvcc is (./weft setup fetches one), then build again"};
 #endif
 }
 
@@ -75,16 +79,20 @@ Finding toolkit() {
     std::error_code ignored;
     auto nvcc = find_on_path("nvcc");
     const auto tool = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-    for (const auto& place : {std::filesystem::path("/usr/local/cuda/bin/nvcc"), tool / "../../.weft/cuda/bin/nvcc"}) {
+    for (const auto& place :
+         {std::filesystem::path("/usr/local/cuda/bin/nvcc"), tool / "../../.weft/cuda/bin/nvcc"}) {
         if (nvcc.empty() && std::filesystem::exists(place, ignored)) nvcc = place.lexically_normal();
     }
-    if (nvcc.empty()) return {"nvcc", false, "not found: only building kernels needs it (./weft setup fetches one)"};
+    if (nvcc.empty())
+        return {"nvcc", false, "not found: only building kernels needs it (./weft setup fetches one)"};
     return {"nvcc", true, nvcc.string()};
 }
 
 Finding cublaslt() {
     const std::string name = loadable({"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"});
-    if (name.empty()) return {"cuBLASLt", false, "not loadable: gemm uses weft's own kernels; put its folder on LD_LIBRARY_PATH"};
+    if (name.empty())
+        return {"cuBLASLt", false,
+                "not loadable: gemm uses weft's own kernels; put its folder on LD_LIBRARY_PATH"};
     return {"cuBLASLt", true, name};
 }
 
@@ -92,7 +100,8 @@ Finding emulator() {
 #if WEFT_HAS_EMULATOR
     return {"emulator", true, "kernels run on this CPU, checked (--device emulator)"};
 #else
-    return {"emulator", false, "this build has none: it needs Boost.Context and the CUDA headers (./weft setup)"};
+    return {"emulator", false,
+            "this build has none: it needs Boost.Context and the CUDA headers (./weft setup)"};
 #endif
 }
 
@@ -102,7 +111,8 @@ Finding sanitizers() {
 #elif defined(__SANITIZE_THREAD__)
     return {"sanitizer", true, "ThreadSanitizer watches this build: races in kernels are found"};
 #else
-    return {"sanitizer", false, "none in this build; build/asan/weft and build/tsan/weft have one (./weft build asan)"};
+    return {"sanitizer", false,
+            "none in this build; build/asan/weft and build/tsan/weft have one (./weft build asan)"};
 #endif
 }
 
@@ -110,13 +120,14 @@ Finding openblas() {
 #if WEFT_HAS_OPENBLAS
     return {"OpenBLAS", true, "the CPU's matrix products use it"};
 #else
-    return {"OpenBLAS", false, "not in this build: matrix products on the CPU take the reference's loops, slowly"};
+    return {"OpenBLAS", false,
+            "not in this build: matrix products on the CPU take the reference's loops, slowly"};
 #endif
 }
 
 int diagnose(bool json) {
-    const std::vector<Finding> findings = {driver(),   gpus(),     kernels(),    toolkit(), cublaslt(),
-                                           emulator(), sanitizers(), openblas()};
+    const std::vector<Finding> findings = {driver(),   gpus(),     kernels(),    toolkit(),
+                                           cublaslt(), emulator(), sanitizers(), openblas()};
     nlohmann::json all = nlohmann::json::array();
     std::vector<std::vector<std::string>> rows;
     for (const Finding& f : findings) {
@@ -125,10 +136,13 @@ int diagnose(bool json) {
     }
     const Device best = devices_here().back();
     if (json) {
-        std::cout << nlohmann::json{{"findings", all}, {"ops", all_ops().size()}, {"device", name(best.type)}}.dump(2) << "\n";
+        std::cout << nlohmann::json{{"findings", all}, {"ops", all_ops().size()}, {"device", name(best.type)}}
+                         .dump(2)
+                  << "\n";
     } else {
-        std::cout << table(rows) << fmt::format("\n{} ops; commands run on {} unless --device says otherwise\n", all_ops().size(),
-                                                device_info(best).name);
+        std::cout << table(rows)
+                  << fmt::format("\n{} ops; commands run on {} unless --device says otherwise\n",
+                                 all_ops().size(), device_info(best).name);
     }
     return kPassed;
 }

@@ -25,7 +25,8 @@ class Bundle {
         add(name, t, DType::uint8, codes);
     }
     // `values` in the shape of `like`, stored as dtype.
-    void add(const std::string& name, const Tensor& like, DType dtype, const std::vector<std::int64_t>& values) {
+    void add(const std::string& name, const Tensor& like, DType dtype,
+             const std::vector<std::int64_t>& values) {
         owned_.push_back(allocate(dtype, std::span(like.shape, static_cast<std::size_t>(like.rank)), kCpu));
         for (std::size_t i = 0; i < values.size(); ++i) {
             store_integer(dtype, owned_.back().view.data, static_cast<std::int64_t>(i), values[i]);
@@ -73,8 +74,8 @@ nlohmann::json describe(const Trial& trial) {
         }
     }
     if (options.is_null()) options = nlohmann::json::object();
-    return {{"op", contract.name()}, {"case", trial.c.line()}, {"seed", trial.seed}, {"values", name(trial.values)},
-            {"tensors", tensors}, {"options", options}};
+    return {{"op", contract.name()},        {"case", trial.c.line()}, {"seed", trial.seed},
+            {"values", name(trial.values)}, {"tensors", tensors},     {"options", options}};
 }
 
 void dump_trial(const std::filesystem::path& folder, const Trial& trial) {
@@ -86,7 +87,8 @@ void dump_trial(const std::filesystem::path& folder, const Trial& trial) {
         const Tensor& t = Contract::tensor(instance.call(), f);
         if (t && f.reads()) inputs.add(f.name, t);
     }
-    inputs.write(folder / "inputs.safetensors");  // before the reference runs: outputs may be the memory of inputs
+    inputs.write(folder /
+                 "inputs.safetensors");  // before the reference runs: outputs may be the memory of inputs
     Oracle oracle(true);
     trial.c.op().reference(instance.call(), oracle);
     for (const Field& f : fields) {

@@ -1,7 +1,7 @@
 // weft explain: which implementation takes a call on a device, and why the others do not.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "bench/floor.h"
@@ -20,13 +20,14 @@ struct Arguments {
 
 const DeviceInfo& pick_info(const std::string& word) {
     if (const DeviceInfo* known = find_device(word)) return *known;
-    if (word.empty() || word == "cpu" || word == "emulator" || word == "cuda") return device_info(pick_device(word));
+    if (word.empty() || word == "cpu" || word == "emulator" || word == "cuda")
+        return device_info(pick_device(word));
     throw Failure(kUsage, fmt::format("--device {}: expected cpu, emulator, cuda or one of {}", word,
                                       fmt::join(device_names(), ", ")));
 }
 
-// The list that `device` would use. A build without CUDA kernels has none for GPUs; the emulator's is made of the
-// same sources.
+// The list that `device` would use. A build without CUDA kernels has none for GPUs; the emulator's is made of
+// the same sources.
 const std::vector<AnyImplementation>& list_for(const OpEntry& op, const DeviceInfo& device, bool& emulated) {
     const auto& own = op.implementations[static_cast<int>(device.type)];
     emulated = own.empty() && device.type == DeviceType::cuda;
@@ -35,7 +36,8 @@ const std::vector<AnyImplementation>& list_for(const OpEntry& op, const DeviceIn
 
 int explain_case(const Arguments& a) {
     const Selection selection = select(a.words);
-    if (!selection.single) throw Failure(kUsage, "explain wants a case line, such as 'rms_norm x=bf16[4096,3072]'");
+    if (!selection.single)
+        throw Failure(kUsage, "explain wants a case line, such as 'rms_norm x=bf16[4096,3072]'");
     const Case& c = *selection.single;
     const DeviceInfo& device = pick_info(a.device);
     c.check();
@@ -50,21 +52,32 @@ int explain_case(const Arguments& a) {
             const std::string config = reason == nullptr ? i.config(call, device) : "";
             const bool first = reason == nullptr && !accepted;
             accepted = accepted || reason == nullptr;
-            rows.push_back({first ? "->" : "", i.name, reason == nullptr ? (first ? "chosen" : "would take it") : "declines",
+            rows.push_back({first ? "->" : "", i.name,
+                            reason == nullptr ? (first ? "chosen" : "would take it") : "declines",
                             reason == nullptr ? config : reason});
-            verdicts.push_back({{"implementation", i.name}, {"chosen", first}, {"declined", reason == nullptr ? "" : reason},
+            verdicts.push_back({{"implementation", i.name},
+                                {"chosen", first},
+                                {"declined", reason == nullptr ? "" : reason},
                                 {"config", config}});
         }
     });
     if (a.json) {
-        std::cout << nlohmann::json{{"case", c.line()}, {"device", device.name}, {"implementations", verdicts},
-                                    {"bytes", work.bytes}, {"flops", work.flops}, {"floor_us", floor_us(work, device)}}
+        std::cout << nlohmann::json{{"case", c.line()},
+                                    {"device", device.name},
+                                    {"implementations", verdicts},
+                                    {"bytes", work.bytes},
+                                    {"flops", work.flops},
+                                    {"floor_us", floor_us(work, device)}}
                          .dump(2)
                   << "\n";
     } else {
-        std::cout << fmt::format("{}\non {}{}\n", c.line(), device.name,
-                                 emulated ? " (this build has no CUDA kernels: the emulator's list, without vendor libraries)" : "")
-                  << table(rows, "  ");
+        std::cout
+            << fmt::format(
+                   "{}\non {}{}\n", c.line(), device.name,
+                   emulated
+                       ? " (this build has no CUDA kernels: the emulator's list, without vendor libraries)"
+                       : "")
+            << table(rows, "  ");
         if (const std::string floor = floor_text(work, device); !floor.empty()) std::cout << floor << "\n";
     }
     return accepted ? kPassed : kUnsupported;
@@ -74,8 +87,10 @@ int explain_case(const Arguments& a) {
 
 Command explain_command() {
     return {"explain", "Say which implementation takes a case on a device, and why not the others",
-            "The list is the one that `weft::run` asks, best first, each with its configuration or its reason for declining.\n"
-            "Needs no GPU: --device takes h200, h100, a100, l40s, rtx4090, b200, rtx5090, or cpu, emulator, cuda (here).\n\n"
+            "The list is the one that `weft::run` asks, best first, each with its configuration or its "
+            "reason for declining.\n"
+            "Needs no GPU: --device takes h200, h100, a100, l40s, rtx4090, b200, rtx5090, or cpu, emulator, "
+            "cuda (here).\n\n"
             "Examples:\n  weft explain 'rms_norm x=bf16[4096,3072] weight=bf16[3072]' --device h100\n"
             "  weft explain 'gemm a=bf16[560,2048] b=bf16[2560,2048]' --device rtx4090\n"
             "  WEFT_VERBOSE=dispatch weft verify ...    the same, for every call that runs\n",

@@ -1,8 +1,8 @@
 // weft fuzz: many random cases.
 #include "verify/fuzz.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -36,8 +36,9 @@ nlohmann::json to_json(const OpEntry& op, const FuzzReport& report, Device devic
         outcome.why = f.why;
         failures.push_back(cli::to_json(Line{f.trial, outcome, {}}, device));
     }
-    return {{"op", op.contract().name()}, {"cases", report.cases}, {"failures", failures},
-            {"implementations", report.implementations}, {"worst", report.worst}, {"worst_command", report.worst_command}};
+    return {{"op", op.contract().name()}, {"cases", report.cases},
+            {"failures", failures},       {"implementations", report.implementations},
+            {"worst", report.worst},      {"worst_command", report.worst_command}};
 }
 
 void print(const OpEntry& op, const FuzzReport& report, Device device) {
@@ -48,17 +49,19 @@ void print(const OpEntry& op, const FuzzReport& report, Device device) {
         std::cout << failure_text({f.trial, outcome, {}}, device);
     }
     std::string ran;
-    for (const auto& [name, count] : report.implementations) ran += fmt::format("{}{} {}", ran.empty() ? "" : ", ", name, count);
-    std::cout << fmt::format("{:<20} {:>6} cases, {} failed; {}; worst at {:.0f} % of its tolerance\n", op.contract().name(),
-                             report.cases, report.failures.size(), ran.empty() ? "no implementation takes any" : ran,
-                             100 * report.worst)
+    for (const auto& [name, count] : report.implementations)
+        ran += fmt::format("{}{} {}", ran.empty() ? "" : ", ", name, count);
+    std::cout << fmt::format("{:<20} {:>6} cases, {} failed; {}; worst at {:.0f} % of its tolerance\n",
+                             op.contract().name(), report.cases, report.failures.size(),
+                             ran.empty() ? "no implementation takes any" : ran, 100 * report.worst)
               << std::flush;
 }
 
 int fuzz_all(const Arguments& a) {
     const Device device = pick_device(a.device);
     const Selection selection = select(a.ops);
-    if (selection.single) throw Failure(kUsage, "fuzz draws its own cases: name ops, or use `weft verify` for one case");
+    if (selection.single)
+        throw Failure(kUsage, "fuzz draws its own cases: name ops, or use `weft verify` for one case");
     nlohmann::json reports = nlohmann::json::array();
     std::size_t failed = 0;
     int ran = 0;
@@ -81,22 +84,30 @@ int fuzz_all(const Arguments& a) {
 
 Command fuzz_command() {
     return {"fuzz", "Verify many random cases of an op",
-            "Cases follow from the contract: sizes, dtypes, options, optional fields, strides, unaligned bases, shared\n"
-            "memory, zero rows. All kinds of values in turn; in the emulator every other case runs its threads and blocks\n"
+            "Cases follow from the contract: sizes, dtypes, options, optional fields, strides, unaligned "
+            "bases, shared\n"
+            "memory, zero rows. All kinds of values in turn; in the emulator every other case runs its "
+            "threads and blocks\n"
             "in a random order. A failure prints the command that runs it again.\n\n"
-            "Examples:\n  weft fuzz softmax --cases 10000\n  weft fuzz all --cases 200 --device emulator --seed 7\n",
+            "Examples:\n  weft fuzz softmax --cases 10000\n  weft fuzz all --cases 200 --device emulator "
+            "--seed 7\n",
             [](CLI::App& app) -> std::function<int()> {
                 auto a = std::make_shared<Arguments>();
                 app.add_option("op", a->ops, "ops, or 'all'")->required();
                 app.add_option("--cases", a->options.cases, "how many an op")->capture_default_str();
                 app.add_option("--seed", a->options.seed, "of the cases")->capture_default_str();
                 app.add_option("--device", a->device, "cpu, emulator or cuda (default: the best here)");
-                app.add_option("--values", a->values, "usual, wide, tiny, constant, special or all (the default)");
-                app.add_option("--implementation", a->options.implementation,
-                               "only this one (default: half the cases as dispatched, half by any that accepts)");
-                app.add_option("--elements", a->options.limits.elements, "most elements of a case")->capture_default_str();
-                app.add_option("--flops", a->options.limits.flops, "most operations of a case")->capture_default_str();
-                app.add_option("--failures", a->options.most_failures, "stop after so many")->capture_default_str();
+                app.add_option("--values", a->values,
+                               "usual, wide, tiny, constant, special or all (the default)");
+                app.add_option(
+                    "--implementation", a->options.implementation,
+                    "only this one (default: half the cases as dispatched, half by any that accepts)");
+                app.add_option("--elements", a->options.limits.elements, "most elements of a case")
+                    ->capture_default_str();
+                app.add_option("--flops", a->options.limits.flops, "most operations of a case")
+                    ->capture_default_str();
+                app.add_option("--failures", a->options.most_failures, "stop after so many")
+                    ->capture_default_str();
                 app.add_flag("--json", a->json, "print JSON");
                 return [a] { return fuzz_all(*a); };
             }};

@@ -1,6 +1,6 @@
 // weft list: every op in a line.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -15,8 +15,12 @@ int list(bool json) {
     for (const OpEntry* op : all_ops()) {
         const Contract& c = op->contract();
         const auto& i = op->implementations;
-        rows.push_back({c.name(), c.formula(), fmt::format("{}, {}, {}", i[0].size(), i[1].size(), i[2].size())});
-        all.push_back({{"op", c.name()}, {"formula", c.formula()}, {"cpu", i[0].size()}, {"cuda", i[1].size()},
+        rows.push_back(
+            {c.name(), c.formula(), fmt::format("{}, {}, {}", i[0].size(), i[1].size(), i[2].size())});
+        all.push_back({{"op", c.name()},
+                       {"formula", c.formula()},
+                       {"cpu", i[0].size()},
+                       {"cuda", i[1].size()},
                        {"emulator", i[2].size()}});
     }
     std::cout << (json ? all.dump(2) + "\n" : table(rows));
@@ -27,7 +31,8 @@ int list(bool json) {
 
 Command list_command() {
     return {"list", "Every op, its formula and how many implementations it has",
-            "Examples:\n  weft list\n  weft list --json | jq -r '.[].op'\n  weft show rms_norm     all about one of them\n",
+            "Examples:\n  weft list\n  weft list --json | jq -r '.[].op'\n  weft show rms_norm     all about "
+            "one of them\n",
             [](CLI::App& app) -> std::function<int()> {
                 auto json = std::make_shared<bool>();
                 app.add_flag("--json", *json, "print JSON");

@@ -1,6 +1,6 @@
 // weft make-checkpoint: a random Gemma checkpoint.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -37,30 +37,38 @@ int make(Arguments a) {
 }  // namespace
 
 Command make_checkpoint_command() {
-    return {"make-checkpoint", "Write a random Gemma checkpoint in transformers' names",
-            "Weights are damped random numbers that depend on the seed, the tensor's name and the element alone: the same\n"
-            "file on every machine. A PATH ending in .safetensors is one file; any other a folder with a config.json.\n"
-            "The defaults are the Gemma-2B of Pi0.5's prefix encoder: 5 GB in bf16.\n\n"
-            "Examples:\n  weft make-checkpoint gemma --layers 18\n"
-            "  weft make-checkpoint small.safetensors --layers 2 --vocab 1000 --dtype fp32 --seed 1\n"
-            "  weft make-checkpoint sharded --shard-gib 2\n",
-            [](CLI::App& app) -> std::function<int()> {
-                auto a = std::make_shared<Arguments>();
-                app.add_option("path", a->path, "the file or folder to write")->required();
-                const auto at_least_one = CLI::Range(std::int64_t{1}, std::int64_t{1} << 24);
-                GemmaConfig& c = a->config;
-                app.add_option("--layers", c.layers, "")->check(at_least_one)->capture_default_str();
-                app.add_option("--width", c.width, "of the residual stream")->check(at_least_one)->capture_default_str();
-                app.add_option("--query-heads", c.query_heads, "")->check(at_least_one)->capture_default_str();
-                app.add_option("--kv-heads", c.kv_heads, "")->check(at_least_one)->capture_default_str();
-                app.add_option("--head-dim", c.head_dim, "")->check(at_least_one)->capture_default_str();
-                app.add_option("--ffn", c.ffn, "width between the two halves of a layer's FFN")->check(at_least_one)->capture_default_str();
-                app.add_option("--vocab", c.vocab, "tokens")->check(at_least_one)->capture_default_str();
-                app.add_option("--dtype", a->dtype, "bf16, fp16 or fp32")->capture_default_str();
-                app.add_option("--seed", a->options.seed, "")->capture_default_str();
-                app.add_option("--shard-gib", a->shard_gib, "most GiB of a file; 0: all in one")->capture_default_str();
-                return [a] { return make(*a); };
-            }};
+    return {
+        "make-checkpoint", "Write a random Gemma checkpoint in transformers' names",
+        "Weights are damped random numbers that depend on the seed, the tensor's name and the element alone: "
+        "the same\n"
+        "file on every machine. A PATH ending in .safetensors is one file; any other a folder with a "
+        "config.json.\n"
+        "The defaults are the Gemma-2B of Pi0.5's prefix encoder: 5 GB in bf16.\n\n"
+        "Examples:\n  weft make-checkpoint gemma --layers 18\n"
+        "  weft make-checkpoint small.safetensors --layers 2 --vocab 1000 --dtype fp32 --seed 1\n"
+        "  weft make-checkpoint sharded --shard-gib 2\n",
+        [](CLI::App& app) -> std::function<int()> {
+            auto a = std::make_shared<Arguments>();
+            app.add_option("path", a->path, "the file or folder to write")->required();
+            const auto at_least_one = CLI::Range(std::int64_t{1}, std::int64_t{1} << 24);
+            GemmaConfig& c = a->config;
+            app.add_option("--layers", c.layers, "")->check(at_least_one)->capture_default_str();
+            app.add_option("--width", c.width, "of the residual stream")
+                ->check(at_least_one)
+                ->capture_default_str();
+            app.add_option("--query-heads", c.query_heads, "")->check(at_least_one)->capture_default_str();
+            app.add_option("--kv-heads", c.kv_heads, "")->check(at_least_one)->capture_default_str();
+            app.add_option("--head-dim", c.head_dim, "")->check(at_least_one)->capture_default_str();
+            app.add_option("--ffn", c.ffn, "width between the two halves of a layer's FFN")
+                ->check(at_least_one)
+                ->capture_default_str();
+            app.add_option("--vocab", c.vocab, "tokens")->check(at_least_one)->capture_default_str();
+            app.add_option("--dtype", a->dtype, "bf16, fp16 or fp32")->capture_default_str();
+            app.add_option("--seed", a->options.seed, "")->capture_default_str();
+            app.add_option("--shard-gib", a->shard_gib, "most GiB of a file; 0: all in one")
+                ->capture_default_str();
+            return [a] { return make(*a); };
+        }};
 }
 
 }  // namespace weft::cli

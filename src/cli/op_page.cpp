@@ -57,14 +57,16 @@ std::string example(const OpEntry& op) {
 std::vector<std::vector<std::string>> field_rows(const Contract& c) {
     std::vector<std::vector<std::string>> rows;
     for (const Field& f : c.fields()) {
-        rows.push_back({f.name, role_text(f), "[" + f.axes + "]", dtypes_text(f.dtypes), layout_text(f.layout), meaning_text(f)});
+        rows.push_back({f.name, role_text(f), "[" + f.axes + "]", dtypes_text(f.dtypes),
+                        layout_text(f.layout), meaning_text(f)});
     }
     return rows;
 }
 
 std::vector<std::vector<std::string>> option_rows(const Contract& c) {
     std::vector<std::vector<std::string>> rows;
-    for (const Option& o : c.options()) rows.push_back({o.name, option_text(o, o.initial), range_text(o), o.meaning});
+    for (const Option& o : c.options())
+        rows.push_back({o.name, option_text(o, o.initial), range_text(o), o.meaning});
     return rows;
 }
 
@@ -76,7 +78,8 @@ std::string escape(std::string text) {
     return text;
 }
 
-std::string markdown_table(const std::vector<std::string>& heads, const std::vector<std::vector<std::string>>& rows) {
+std::string markdown_table(const std::vector<std::string>& heads,
+                           const std::vector<std::vector<std::string>>& rows) {
     std::string text = fmt::format("| {} |\n|", fmt::join(heads, " | "));
     for (std::size_t i = 0; i < heads.size(); ++i) text += "---|";
     for (const auto& row : rows) {
@@ -104,20 +107,24 @@ std::string text_page(const OpEntry& op) {
     for (const DeviceType type : {DeviceType::cpu, DeviceType::cuda, DeviceType::emulator}) {
         std::vector<std::string> names;
         for (const AnyImplementation& i : op.implementations[static_cast<int>(type)]) names.push_back(i.name);
-        text += fmt::format("  {:<9} {}\n", name(type), names.empty() ? "none in this build" : fmt::format("{}", fmt::join(names, ", ")));
+        text += fmt::format("  {:<9} {}\n", name(type),
+                            names.empty() ? "none in this build" : fmt::format("{}", fmt::join(names, ", ")));
     }
     return text + fmt::format("\nExample:\n  weft verify '{}'\n", example(op));
 }
 
 std::string markdown_page(const OpEntry& op) {
     const Contract& c = op.contract();
-    std::string text = fmt::format("# {}\n\nRendered from the op's contract by `weft show {} --markdown`; how it is built and "
-                                   "why: [ops/{}/README.md](../../ops/{}/README.md).\n\n    {}\n\n## Fields\n\n{}",
-                                   c.name(), c.name(), c.name(), c.name(), c.formula(), markdown_table(kFieldHeads, field_rows(c)));
+    std::string text = fmt::format(
+        "# {}\n\nRendered from the op's contract by `weft show {} --markdown`; how it is built and "
+        "why: [ops/{}/README.md](../../ops/{}/README.md).\n\n    {}\n\n## Fields\n\n{}",
+        c.name(), c.name(), c.name(), c.name(), c.formula(), markdown_table(kFieldHeads, field_rows(c)));
     if (!c.options().empty()) text += "\n## Options\n\n" + markdown_table(kOptionHeads, option_rows(c));
-    text += fmt::format("\n## Numerics\n\nAn output element is right within half an ulp of its dtype plus: {}.\n{}", c.tolerance(),
-                        c.deterministic() ? "The same inputs on the same device give the same bits.\n"
-                                          : "Not deterministic: it uses atomics.\n");
+    text += fmt::format(
+        "\n## Numerics\n\nAn output element is right within half an ulp of its dtype plus: {}.\n{}",
+        c.tolerance(),
+        c.deterministic() ? "The same inputs on the same device give the same bits.\n"
+                          : "Not deterministic: it uses atomics.\n");
     return text + fmt::format("\n## Replaces\n\n{}.\n\n## A case\n\n    {}\n", c.source(), example(op));
 }
 

@@ -1,5 +1,5 @@
-// Where models built of ops register, to be run by name: `weft run NAME`. Header-only, so that they can live in
-// the library.
+// Where models built of ops register, to be run by name: `weft run NAME`. Header-only, so that they can live
+// in the library.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,8 @@ inline std::vector<PipelineCommand>& pipelines() {
     return registered;
 }
 
-// `static const RegisterPipeline kEncoder{{.name = "pi05-encoder", ...}};` The one named "demo" is `weft demo`.
+// `static const RegisterPipeline kEncoder{{.name = "pi05-encoder", ...}};` The one named "demo" is `weft
+// demo`.
 struct RegisterPipeline {
     explicit RegisterPipeline(PipelineCommand command) { pipelines().push_back(std::move(command)); }
 };

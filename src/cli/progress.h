@@ -25,8 +25,8 @@ class Progress {
         constexpr int kWidth = 28;
         const int full = static_cast<int>(kWidth * done / total_);
         const double seconds = std::chrono::duration<double>(now - start_).count();
-        fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {}/{}  {:.0f} s \x1b[K", what_, "", full, "", kWidth - full, done, total_,
-                   seconds);
+        fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {}/{}  {:.0f} s \x1b[K", what_, "", full, "", kWidth - full,
+                   done, total_, seconds);
         visible_ = true;
     }
     // Removes the bar, so that something can be printed.

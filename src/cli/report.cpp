@@ -6,12 +6,9 @@
 namespace weft::cli {
 
 nlohmann::json to_json(const Line& line, Device device) {
-    nlohmann::json json = {{"case", line.trial.c.line()},
-                           {"device", name(device.type)},
-                           {"seed", line.trial.seed},
-                           {"values", name(line.trial.values)},
-                           {"passed", line.outcome.passed},
-                           {"implementation", line.outcome.implementation},
+    nlohmann::json json = {{"case", line.trial.c.line()},   {"device", name(device.type)},
+                           {"seed", line.trial.seed},       {"values", name(line.trial.values)},
+                           {"passed", line.outcome.passed}, {"implementation", line.outcome.implementation},
                            {"worst", line.outcome.worst}};
     if (line.trial.order != 0) json["order"] = line.trial.order;
     if (!line.workload.empty()) json["workload"] = line.workload;

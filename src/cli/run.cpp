@@ -1,6 +1,6 @@
 // weft run and weft demo: pipelines that registered themselves.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/pipeline.h"
@@ -40,14 +40,13 @@ Command run_command() {
     for (const PipelineCommand& p : pipelines()) {
         if (p.name != kDemo) names += fmt::format("  weft run {:<16} {}\n", p.name, p.description);
     }
-    return {"run", "Run a model built of ops", "Pipelines of this build:\n" + (names.empty() ? "  none\n" : names),
-            declare_pipelines};
+    return {"run", "Run a model built of ops",
+            "Pipelines of this build:\n" + (names.empty() ? "  none\n" : names), declare_pipelines};
 }
 
 Command demo_command() {
     return {"demo", "Run a real transformer through weft's kernels, checked: the place to start",
-            find_demo() != nullptr ? find_demo()->help : "",
-            [](CLI::App& app) -> std::function<int()> {
+            find_demo() != nullptr ? find_demo()->help : "", [](CLI::App& app) -> std::function<int()> {
                 const PipelineCommand* demo = find_demo();
                 if (demo != nullptr && demo->options) demo->options(app);
                 return [demo] {

@@ -52,7 +52,8 @@ Device pick_device(const std::string& word) {
 std::optional<Values> pick_values(const std::string& word) {
     if (word.empty() || word == "all") return std::nullopt;
     if (const auto values = parse_values(word)) return values;
-    throw Failure(kUsage, fmt::format("--values {}: expected usual, wide, tiny, constant, special or all", word));
+    throw Failure(kUsage,
+                  fmt::format("--values {}: expected usual, wide, tiny, constant, special or all", word));
 }
 
 const OpEntry& pick_op(const std::string& name) {
@@ -62,8 +63,9 @@ const OpEntry& pick_op(const std::string& name) {
         const std::string& other = op->contract().name();
         if (edit_distance(name, other) <= 3 || other.find(name) != std::string::npos) near.push_back(other);
     }
-    throw Failure(kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all)", name,
-                                      near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "))));
+    throw Failure(
+        kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all)", name,
+                            near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "))));
 }
 
 Selection select(const std::vector<std::string>& words) {

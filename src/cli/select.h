@@ -15,8 +15,8 @@ class App;
 
 namespace weft::cli {
 
-// "cpu", "emulator", "cuda"; empty: the best here (a GPU, else the emulator, else the CPU). Throws Failure where
-// it isn't here.
+// "cpu", "emulator", "cuda"; empty: the best here (a GPU, else the emulator, else the CPU). Throws Failure
+// where it isn't here.
 Device pick_device(const std::string& word);
 
 // "usual", ...; "all" and empty: nothing. Throws Failure.

@@ -1,6 +1,6 @@
 // The table of commands, parsing, and errors turned into exit codes.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "weft/error.h"
@@ -39,7 +39,8 @@ int guarded(const std::function<int()>& run) {
     } catch (const std::bad_alloc&) {
         return fail(kUnsupported, "out of memory: the case needs more than this machine has");
     } catch (const std::exception& e) {
-        return fail(kWrong, fmt::format("{} (a defect of weft: please report it with the command line)", e.what()));
+        return fail(kWrong,
+                    fmt::format("{} (a defect of weft: please report it with the command line)", e.what()));
     }
 }
 
@@ -56,8 +57,9 @@ constexpr const char* kExit =
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> kCommands = {
-        demo_command(),    list_command(),  show_command(), verify_command(), fuzz_command(),      explain_command(),
-        bench_command(),   run_command(),   make_checkpoint_command(),         doctor_command(),    completion_command(),
+        demo_command(),       list_command(),  show_command(), verify_command(),          fuzz_command(),
+        explain_command(),    bench_command(), run_command(),  make_checkpoint_command(), doctor_command(),
+        completion_command(),
     };
     return kCommands;
 }
@@ -79,7 +81,8 @@ int run_tool(int argc, const char* const* argv) {
         return app.exit(e);
     } catch (const CLI::ParseError& e) {
         const auto used = app.get_subcommands();
-        fmt::print(stderr, "weft: {}\n(see: weft{} --help)\n", e.what(), used.empty() ? "" : " " + used[0]->get_name());
+        fmt::print(stderr, "weft: {}\n(see: weft{} --help)\n", e.what(),
+                   used.empty() ? "" : " " + used[0]->get_name());
         return kUsage;
     }
     std::cout.flush();

@@ -1,6 +1,6 @@
 // weft verify: an implementation against the reference.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/dump.h"
@@ -59,7 +59,8 @@ void add_generated(Plan& plan, const Arguments& a, Device device, const OpEntry&
     for (int i = 0; i < a.cases; ++i) {
         const auto c = generate(op, device_info(device), random, {});
         if (!c) break;
-        const Values values = chosen.value_or(kAllValues[static_cast<std::size_t>(i) % std::size(kAllValues)]);
+        const Values values =
+            chosen.value_or(kAllValues[static_cast<std::size_t>(i) % std::size(kAllValues)]);
         plan.lines.push_back({{*c, a.seed, values, a.order, a.implementation}, {}, {}});
     }
 }
@@ -83,15 +84,18 @@ void print_summary(const Plan& plan, Device device, int failed) {
     const auto ran = plan.lines.size();
     if (ran == 1 && failed == 0) {
         const Line& line = plan.lines.front();
-        fmt::print("passed: {}\n  by {} on {}; the worst element used {:.0f} % of its tolerance\n", line.trial.c.line(),
-                   line.outcome.implementation, device_info(device).name, 100 * line.outcome.worst);
+        fmt::print("passed: {}\n  by {} on {}; the worst element used {:.0f} % of its tolerance\n",
+                   line.trial.c.line(), line.outcome.implementation, device_info(device).name,
+                   100 * line.outcome.worst);
     } else if (ran > 0) {
-        fmt::print("{} of {} cases passed on {}\n", ran - static_cast<std::size_t>(failed), ran, device_info(device).name);
+        fmt::print("{} of {} cases passed on {}\n", ran - static_cast<std::size_t>(failed), ran,
+                   device_info(device).name);
     } else {
         fmt::print("nothing to verify: no such op has an implementation for {}\n", device_info(device).name);
     }
     if (plan.skipped > 0) {
-        fmt::print("{} workload rows were left out as too large for a check here (--all-rows takes them)\n", plan.skipped);
+        fmt::print("{} workload rows were left out as too large for a check here (--all-rows takes them)\n",
+                   plan.skipped);
     }
 }
 
@@ -116,7 +120,8 @@ int verify_all(const Arguments& a) {
     }
     progress.clear();
     if (a.json) {
-        std::cout << nlohmann::json{{"results", rows}, {"failed", failed}, {"skipped", plan.skipped}}.dump(2) << "\n";
+        std::cout << nlohmann::json{{"results", rows}, {"failed", failed}, {"skipped", plan.skipped}}.dump(2)
+                  << "\n";
     } else {
         print_summary(plan, device, failed);
     }
@@ -129,9 +134,12 @@ int verify_all(const Arguments& a) {
 
 Command verify_command() {
     return {"verify", "Check implementations against the reference",
-            "Inputs are random, outputs poisoned, inputs and memory around them compared bit for bit, every element held\n"
-            "to the tolerance of its op's contract, and a second run over another poison must give the same bits.\n"
-            "An op without a case: cases generated from its contract, and its rows of workloads/. No op: all of them.\n"
+            "Inputs are random, outputs poisoned, inputs and memory around them compared bit for bit, every "
+            "element held\n"
+            "to the tolerance of its op's contract, and a second run over another poison must give the same "
+            "bits.\n"
+            "An op without a case: cases generated from its contract, and its rows of workloads/. No op: all "
+            "of them.\n"
             "A failing case prints the command that runs it again.\n\n"
             "Examples:\n  weft verify                                  every op\n"
             "  weft verify rms_norm softmax --device emulator\n"
@@ -143,13 +151,16 @@ Command verify_command() {
                 app.add_option("--workload", a->workload, "a CSV file with a column 'case'");
                 app.add_option("--device", a->device, "cpu, emulator or cuda (default: the best here)");
                 app.add_option("--seed", a->seed, "of inputs and generated cases")->capture_default_str();
-                app.add_option("--values", a->values, "usual, wide, tiny, constant, special or all (default: usual for a "
-                                                      "case, all in turn for generated ones)");
-                app.add_option("--implementation", a->implementation, "run this one, not the first that accepts");
+                app.add_option("--values", a->values,
+                               "usual, wide, tiny, constant, special or all (default: usual for a "
+                               "case, all in turn for generated ones)");
+                app.add_option("--implementation", a->implementation,
+                               "run this one, not the first that accepts");
                 app.add_option("--order", a->order, "emulator: run threads in a random order of this seed");
                 app.add_option("--cases", a->cases, "generated cases an op")->capture_default_str();
                 app.add_flag("--all-rows", a->all_rows, "also workload rows that take long");
-                app.add_option("--dump", a->dump, "write inputs and the reference's results into this folder instead");
+                app.add_option("--dump", a->dump,
+                               "write inputs and the reference's results into this folder instead");
                 app.add_flag("--json", a->json, "print JSON");
                 return [a] { return verify_all(*a); };
             }};

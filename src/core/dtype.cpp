@@ -1,4 +1,5 @@
-// Exact conversions between double and every element type: one generic rounding, driven by a table of formats.
+// Exact conversions between double and every element type: one generic rounding, driven by a table of
+// formats.
 #include "weft/dtype.h"
 
 #include <array>
@@ -6,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 namespace weft {
 namespace {
@@ -16,19 +18,23 @@ struct Format {
     bool saturates;  // overflow gives max instead of infinity
     bool has_infinity;
     std::uint64_t nan;  // the code of NaN; 0 where there is none
+    std::uint64_t max_code;
 };
 
 constexpr Format kFormats[kDTypeCount] = {
-    {8, 23, 127, 0x1.fffffep127, false, true, 0x7fc00000},  // fp32
-    {8, 7, 127, 0x1.fep127, false, true, 0x7fc0},           // bf16
-    {5, 10, 15, 65504, false, true, 0x7e00},                // fp16
-    {4, 3, 7, 448, true, false, 0x7f},                      // fp8_e4m3
-    {5, 2, 15, 57344, true, true, 0x7f},                    // fp8_e5m2
-    {}, {}, {}, {},                                         // integers
-    {2, 1, 1, 6, true, false, 0},                           // fp4_e2m1
+    {8, 23, 127, 0x1.fffffep127, false, true, 0x7fc00000, 0x7f7fffff},  // fp32
+    {8, 7, 127, 0x1.fep127, false, true, 0x7fc0, 0x7f7f},               // bf16
+    {5, 10, 15, 65504, false, true, 0x7e00, 0x7bff},                    // fp16
+    {4, 3, 7, 448, true, false, 0x7f, 0x7e},                            // fp8_e4m3
+    {5, 2, 15, 57344, true, true, 0x7f, 0x7b},                          // fp8_e5m2
+    {},
+    {},
+    {},
+    {},                               // integers
+    {2, 1, 1, 6, true, false, 0, 7},  // fp4_e2m1
 };
 
-constexpr std::string_view kNames[kDTypeCount] = {"fp32", "bf16", "fp16",  "fp8_e4m3", "fp8_e5m2",
+constexpr std::string_view kNames[kDTypeCount] = {"fp32", "bf16",  "fp16",  "fp8_e4m3", "fp8_e5m2",
                                                   "int8", "int32", "int64", "uint8",    "fp4_e2m1"};
 
 const Format& format(DType dtype) { return kFormats[static_cast<int>(dtype)]; }
@@ -51,7 +57,8 @@ std::int64_t saturate_integer(DType dtype, double value) {
     const double rounded = std::nearbyint(value);
     if (rounded <= low) return static_cast<std::int64_t>(low);
     if (rounded >= high) {
-        return dtype == DType::int64 ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(high);
+        return dtype == DType::int64 ? std::numeric_limits<std::int64_t>::max()
+                                     : static_cast<std::int64_t>(high);
     }
     return static_cast<std::int64_t>(rounded);
 }
@@ -73,36 +80,33 @@ double decode_float(const Format& f, std::uint64_t code) {
     return sign * std::ldexp(1.0 + unit, exponent - f.bias);
 }
 
+// Codes of one sign are ordered as their values are, so rounding up is adding one, also into the next binade
+// and from the largest subnormal to the smallest normal number.
 std::uint64_t encode_float(const Format& f, double value) {
     const std::uint64_t sign_bit = std::uint64_t{1} << (f.exponent_bits + f.mantissa_bits);
     const std::uint64_t sign = std::signbit(value) ? sign_bit : 0;
     if (std::isnan(value)) return f.nan;
-    const double magnitude = std::fabs(value);
-    const std::uint64_t infinity = ((std::uint64_t{1} << f.exponent_bits) - 1) << f.mantissa_bits;
-    double rounded = magnitude;
-    int exponent = 1 - f.bias;  // of the result's binade; subnormals share the lowest one
-    if (std::isfinite(magnitude)) {
-        if (magnitude > 0) exponent = std::max(exponent, std::ilogb(magnitude));
-        // Scaling by a power of two is exact, so the only rounding is nearbyint's, to nearest even.
-        rounded = std::ldexp(std::nearbyint(std::ldexp(magnitude, f.mantissa_bits - exponent)),
-                             exponent - f.mantissa_bits);
-    }
-    if (rounded > f.max) {
-        if (!f.saturates) return sign | infinity;
-        rounded = f.max;
-    }
-    if (rounded == 0) return sign;
-    exponent = std::max(1 - f.bias, std::ilogb(rounded));
-    const auto steps = static_cast<std::uint64_t>(std::ldexp(rounded, f.mantissa_bits - exponent));
-    const std::uint64_t hidden = std::uint64_t{1} << f.mantissa_bits;
-    if (steps < hidden) return sign | steps;  // subnormal
-    return sign | (static_cast<std::uint64_t>(exponent + f.bias) << f.mantissa_bits) | (steps - hidden);
+    const std::uint64_t over =
+        f.saturates ? f.max_code : ((std::uint64_t{1} << f.exponent_bits) - 1) << f.mantissa_bits;
+    if (std::isinf(value)) return sign | over;
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    const int exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
+    const std::uint64_t mantissa = (bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
+    const int binade = std::max(exponent, 1 - f.bias);  // of the result; subnormals share the lowest one
+    const int shift = 52 - f.mantissa_bits + binade - exponent;
+    if (shift > 53) return sign;  // less than half of the smallest number
+    const std::uint64_t half = std::uint64_t{1} << (shift - 1), rest = mantissa & (2 * half - 1);
+    std::uint64_t steps = mantissa >> shift;
+    if (rest > half || (rest == half && steps % 2 == 1)) ++steps;
+    const std::uint64_t code = (static_cast<std::uint64_t>(binade + f.bias - 1) << f.mantissa_bits) + steps;
+    return sign | (code > f.max_code ? over : code);
 }
 
 template <class T>
 T read(const void* data, std::int64_t index) {
     T value;
-    std::memcpy(&value, static_cast<const char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    std::memcpy(&value, static_cast<const char*>(data) + index * static_cast<std::int64_t>(sizeof(T)),
+                sizeof(T));
     return value;
 }
 template <class T>
@@ -137,14 +141,16 @@ void store_code(DType dtype, void* data, std::int64_t index, std::uint64_t code)
 // Decoding is a table look-up for codes of up to 16 bits.
 const double* decode_table(DType dtype) {
     static const auto kTables = [] {
-        std::array<std::array<double, 65536>, 2> tables{};
-        for (std::uint64_t code = 0; code < 65536; ++code) {
-            tables[0][code] = decode_float(format(DType::bf16), code);
-            tables[1][code] = decode_float(format(DType::fp16), code);
+        std::array<std::vector<double>, kDTypeCount> tables;
+        for (const DType d : {DType::bf16, DType::fp16, DType::fp8_e4m3, DType::fp8_e5m2, DType::fp4_e2m1}) {
+            const std::uint64_t codes = std::uint64_t{1} << bits(d);
+            for (std::uint64_t code = 0; code < codes; ++code) {
+                tables[static_cast<std::size_t>(d)].push_back(decode_float(format(d), code));
+            }
         }
         return tables;
     }();
-    return kTables[dtype == DType::bf16 ? 0 : 1].data();
+    return kTables[static_cast<std::size_t>(dtype)].data();
 }
 
 }  // namespace
@@ -163,13 +169,11 @@ double max_value(DType dtype) { return is_floating(dtype) ? format(dtype).max : 
 double decode(DType dtype, std::uint64_t code) {
     switch (dtype) {
         case DType::fp32: return std::bit_cast<float>(static_cast<std::uint32_t>(code));
-        case DType::bf16:
-        case DType::fp16: return decode_table(dtype)[code & 0xffff];
         case DType::int8: return static_cast<std::int8_t>(code);
         case DType::int32: return static_cast<std::int32_t>(code);
         case DType::int64: return static_cast<double>(static_cast<std::int64_t>(code));
         case DType::uint8: return static_cast<double>(code & 0xff);
-        default: return decode_float(format(dtype), code);
+        default: return decode_table(dtype)[code & ((std::uint64_t{1} << bits(dtype)) - 1)];
     }
 }
 

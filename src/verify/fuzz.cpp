@@ -32,16 +32,18 @@ std::string pick_implementation(const Case& c, const FuzzOptions& options, Rando
 
 Trial draw(const Case& c, const FuzzOptions& options, int index, Random& random) {
     const auto i = static_cast<std::size_t>(index);
-    Trial trial{c, random.bits() % 1'000'000, options.values.value_or(kAllValues[i % std::size(kAllValues)]), 0,
-                pick_implementation(c, options, random)};
-    if (options.device.type == DeviceType::emulator && index % 2 == 1) trial.order = 1 + random.bits() % 1'000'000;
+    Trial trial{c, random.bits() % 1'000'000, options.values.value_or(kAllValues[i % std::size(kAllValues)]),
+                0, pick_implementation(c, options, random)};
+    if (options.device.type == DeviceType::emulator && index % 2 == 1)
+        trial.order = 1 + random.bits() % 1'000'000;
     return trial;
 }
 
 Outcome attempt_anything(const Trial& trial, Device device) {
     try {
         return attempt(trial, device);
-    } catch (const std::exception& e) {  // the case was generated to be legal and taken: a refusal is a defect
+    } catch (
+        const std::exception& e) {  // the case was generated to be legal and taken: a refusal is a defect
         Outcome outcome;
         outcome.passed = false;
         outcome.why = e.what();

@@ -19,7 +19,7 @@ struct FuzzOptions {
     std::optional<Values> values;  // absent: all kinds in turn
     std::string implementation;    // empty: in turn all that accept the case
     GenerateLimits limits;
-    int most_failures = 5;                          // stops after so many
+    int most_failures = 5;  // stops after so many
     std::function<void(int done)> progress = nullptr;
 };
 
@@ -38,7 +38,8 @@ struct FuzzReport {
 // In the emulator every other case runs its threads and blocks in a random order.
 FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options);
 
-// The devices that this build and machine can run kernels on; the CPU always, a GPU and the emulator where there.
+// The devices that this build and machine can run kernels on; the CPU always, a GPU and the emulator where
+// there.
 std::vector<Device> devices_here();
 
 }  // namespace weft

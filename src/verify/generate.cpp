@@ -8,7 +8,8 @@ namespace {
 
 class Draw {
    public:
-    Draw(const OpEntry& op, Random& random) : case_(op), contract_(op.contract()), random_(random), matcher_(contract_.axes()) {}
+    Draw(const OpEntry& op, Random& random)
+        : case_(op), contract_(op.contract()), random_(random), matcher_(contract_.axes()) {}
 
     Case run() {
         options();
@@ -94,7 +95,9 @@ class Draw {
         if (!spec.present || f.in_place_of.empty() || !chance(30)) return;
         const auto target = static_cast<std::size_t>(contract_.find_field(random_.pick(f.in_place_of)));
         const TensorSpec& other = case_.tensors[target];
-        if (!other.present || other.alias >= 0 || !f.dtypes.contains(other.dtype) || other.shape != spec.shape) return;
+        if (!other.present || other.alias >= 0 || !f.dtypes.contains(other.dtype) ||
+            other.shape != spec.shape)
+            return;
         const bool taken = std::any_of(case_.tensors.begin(), case_.tensors.end(), [&](const TensorSpec& t) {
             return t.present && t.alias == static_cast<int>(target);
         });
@@ -126,15 +129,17 @@ bool acceptable(const Case& c, const DeviceInfo& device, const GenerateLimits& l
         }
         if (c.contract().work(call).flops > limits.flops) return;
         const auto verdicts = explain(c.op(), call, device);
-        accepted = c.contract().is_empty(call) ||
-                   std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.reason.empty(); });
+        accepted =
+            c.contract().is_empty(call) ||
+            std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.reason.empty(); });
     });
     return accepted;
 }
 
 }  // namespace
 
-std::optional<Case> generate(const OpEntry& op, const DeviceInfo& device, Random& random, const GenerateLimits& limits) {
+std::optional<Case> generate(const OpEntry& op, const DeviceInfo& device, Random& random,
+                             const GenerateLimits& limits) {
     for (int attempt = 0; attempt < 2000; ++attempt) {
         Case c = Draw(op, random).run();
         if (acceptable(c, device, limits)) return c;

@@ -10,12 +10,13 @@
 namespace weft {
 
 struct GenerateLimits {
-    double elements = 40'000;   // of all fields together
-    double flops = 4'000'000;   // by the contract's own count
+    double elements = 40'000;  // of all fields together
+    double flops = 4'000'000;  // by the contract's own count
 };
 
-// A case that satisfies the contract and that some implementation for `device` accepts; nothing if none was found
-// in many draws.
-std::optional<Case> generate(const OpEntry& op, const DeviceInfo& device, Random& random, const GenerateLimits& limits);
+// A case that satisfies the contract and that some implementation for `device` accepts; nothing if none was
+// found in many draws.
+std::optional<Case> generate(const OpEntry& op, const DeviceInfo& device, Random& random,
+                             const GenerateLimits& limits);
 
 }  // namespace weft

@@ -10,7 +10,13 @@
 namespace weft {
 
 // What the inputs look like; the verifier goes through several.
-enum class Values { usual, wide, tiny, constant, special };  // special: NaN, infinities and -0 among usual ones
+enum class Values {
+    usual,
+    wide,
+    tiny,
+    constant,
+    special
+};  // special: NaN, infinities and -0 among usual ones
 
 class Instance {
    public:
@@ -28,7 +34,8 @@ class Instance {
     // Where the field's element 0 lies in those bytes.
     std::size_t first_byte(std::size_t field) const;
 
-    static constexpr std::size_t kGuard = 256;  // bytes of poison on either side on a GPU; sanitizers guard the host
+    static constexpr std::size_t kGuard =
+        256;  // bytes of poison on either side on a GPU; sanitizers guard the host
 
    private:
     void upload(std::size_t field);

@@ -20,7 +20,9 @@ class Random {
     explicit Random(std::uint64_t seed, std::uint64_t stream = 0) : state_(mix(seed ^ mix(stream + 1))) {}
 
     std::uint64_t bits() { return mix(state_++); }
-    std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(n)); }
+    std::int64_t below(std::int64_t n) {
+        return static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(n));
+    }
     double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
     double normal() {
         const double radius = std::sqrt(-2 * std::log(1 - uniform()));

@@ -38,7 +38,8 @@ std::string trim(std::string_view text) {
 
 std::size_t column(const std::vector<std::string>& header, const std::string& name, const std::string& path) {
     const auto it = std::find(header.begin(), header.end(), name);
-    if (it == header.end()) throw Error(ErrorCode::io, "", "", fmt::format("{}: no column '{}' in its header", path, name));
+    if (it == header.end())
+        throw Error(ErrorCode::io, "", "", fmt::format("{}: no column '{}' in its header", path, name));
     return static_cast<std::size_t>(it - header.begin());
 }
 
@@ -52,8 +53,9 @@ std::vector<std::vector<std::string>> read_csv(const std::filesystem::path& path
         if (line.empty()) continue;
         table.push_back(split_csv_line(line));
         if (table.back().size() != table.front().size()) {
-            throw Error(ErrorCode::io, "", "", fmt::format("{}: row {} has {} cells, its header {}", path.string(), table.size(),
-                                                           table.back().size(), table.front().size()));
+            throw Error(ErrorCode::io, "", "",
+                        fmt::format("{}: row {} has {} cells, its header {}", path.string(), table.size(),
+                                    table.back().size(), table.front().size()));
         }
     }
     if (table.empty()) throw Error(ErrorCode::io, "", "", fmt::format("{}: is empty", path.string()));
@@ -62,7 +64,8 @@ std::vector<std::vector<std::string>> read_csv(const std::filesystem::path& path
 
 std::vector<WorkloadRow> read_workload(const std::filesystem::path& path) {
     const auto table = read_csv(path);
-    const std::size_t row = column(table[0], "row", path.string()), model = column(table[0], "model", path.string()),
+    const std::size_t row = column(table[0], "row", path.string()),
+                      model = column(table[0], "model", path.string()),
                       lines = column(table[0], "case", path.string());
     std::vector<WorkloadRow> rows;
     for (std::size_t i = 1; i < table.size(); ++i) {
