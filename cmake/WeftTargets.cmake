@@ -62,6 +62,8 @@ if(WEFT_HAS_CUDA)
   target_link_libraries(libweft PRIVATE "${WEFT_CUDART_STATIC}" rt)
 endif()
 
+# -Wno-unknown-pragmas: #pragma unroll. -O1 is what the sanitizers and the compile time like best.
+set(WEFT_EMULATOR_OPTIONS -fno-strict-aliasing -Wno-unknown-pragmas -O1)
 if(WEFT_HAS_EMULATOR)
   # The same kernel sources once more, as plain C++: a file that includes the .cu keeps the two compilations apart.
   set(_emulated "")
@@ -73,8 +75,7 @@ if(WEFT_HAS_EMULATOR)
   if(WEFT_EMULATOR_SOURCES OR _emulated)
     add_library(weft_emulated OBJECT ${WEFT_EMULATOR_SOURCES} ${_emulated})
     target_compile_definitions(weft_emulated PRIVATE WEFT_EMULATOR)
-    # -Wno-unknown-pragmas: #pragma unroll. -O1 is what the sanitizers and the compile time like best.
-    target_compile_options(weft_emulated PRIVATE -fno-strict-aliasing -Wno-unknown-pragmas -O1)
+    target_compile_options(weft_emulated PRIVATE ${WEFT_EMULATOR_OPTIONS})
     target_link_libraries(weft_emulated PRIVATE weft_flags Boost::headers)
     target_sources(libweft PRIVATE $<TARGET_OBJECTS:weft_emulated>)
   endif()
@@ -99,5 +100,9 @@ if(WEFT_CLI_SOURCES)
 endif()
 if(EXISTS "${CMAKE_SOURCE_DIR}/src/cli/main.cpp")
   add_executable(weft src/cli/main.cpp)
+  # Under a sanitizer the tool is built when asked for: its tests run in the release build, and parsing CLI11 is slow.
+  if(WEFT_SANITIZE)
+    set_target_properties(weft weft_cli PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   target_link_libraries(weft PRIVATE weft_flags libweft ${WEFT_PARTS} CLI11::CLI11)
 endif()
