@@ -78,6 +78,7 @@ void Runtime::prepare(unsigned threads) {
 
 void Runtime::set_up(Block& block, unsigned rank) {
     block.exited = 0;
+    block.started = false;
     block.rank = rank;
     block.count = config->block.x * config->block.y * config->block.z;
     block.threads = &threads_[size_t{rank} * block.count];

@@ -55,6 +55,7 @@ struct Syncs {  // fresh for every block, so that nothing is ordered by what an 
 struct Block {
     Thread* threads = nullptr;
     unsigned count = 0, exited = 0, rank = 0;
+    bool started = false;
     Thread* first_exited = nullptr;
     Barrier barriers[kNamedBarriers];
     Warp warps[kMaxWarps];
@@ -133,6 +134,7 @@ struct Abandoned {};
 
 // shared_memory.cpp
 void set_up_shared(Runtime& runtime, Block& block);
+void start_shared(Runtime& runtime, Block& block);
 void check_guards(Runtime& runtime, Block& block);
 void retire_shared(Runtime& runtime, Block& block, bool last_use);
 // launch.cpp, report.cpp

@@ -61,7 +61,10 @@ WEFT_UNINSTRUMENTED void Runtime::run_fiber(Fiber& self) {
 WEFT_UNINSTRUMENTED void Runtime::run_thread(Thread& thread) {
     thread.started = true;
     try {
-        tsan_acquire(thread.block->syncs->start.cell[0]);
+        Block& block = *thread.block;
+        tsan_acquire(block.syncs->start.cell[0]);
+        if (!block.started) start_shared(*this, block);
+        block.started = true;
         kernel_(arguments_);
         check_exit(thread);
     } catch (const Abandoned&) {

@@ -50,11 +50,25 @@ bool holds(const SharedObject& object, const void* address) {
     return object.base && p >= object.data && p <= object.data + object.bytes;
 }
 
+// What a block of a cluster has before it starts is not there yet.
+void close([[maybe_unused]] const SharedObject& object) {
+#if WEFT_ASAN
+    __asan_poison_memory_region(object.data, object.bytes);
+#endif
+}
+
+void open([[maybe_unused]] const SharedObject& object) {
+#if WEFT_ASAN
+    __asan_unpoison_memory_region(object.data, object.bytes);
+#endif
+}
+
 WEFT_UNINSTRUMENTED SharedObject& object_of(Runtime& runtime, Block& block, unsigned index) {
     SharedObject& object = block.objects[index];
     if (!object.base) {
         const SharedKey& key = runtime.shared_keys[index];
         object = allocate(key.bytes, key.alignment, 0, runtime.poison);
+        if (!block.started) close(object);
     }
     return object;
 }
@@ -115,6 +129,19 @@ void set_up_shared(Runtime& runtime, Block& block) {
     if (runtime.config->dynamic_shared == 0) return;
     block.dynamic =
         allocate(runtime.config->dynamic_shared, kDynamicAlignment, kDynamicOffset, runtime.poison);
+    close(block.dynamic);
+}
+
+// What another block of the cluster wrote before this one started is lost, as it may be on a GPU.
+void start_shared(Runtime& runtime, Block& block) {
+    const Unobserved scope;
+    const auto start = [&](const SharedObject& object) {
+        if (!object.base) return;
+        open(object);
+        if (runtime.config->cluster > 1) std::memset(object.data, runtime.poison, object.bytes);
+    };
+    start(block.dynamic);
+    for (const SharedObject& object : block.objects) start(object);
 }
 
 void check_guards(Runtime& runtime, Block& block) {
@@ -142,6 +169,7 @@ void retire_shared(Runtime& runtime, Block& block, bool last_use) {
     auto retire = [&](SharedObject& object) {
         if (!object.base) return;
         if (last_use || WEFT_ASAN) {
+            open(object);
             std::free(object.base);
             object = {};
         } else {

@@ -27,7 +27,7 @@ struct Shuffled {
 };
 
 __global__ void shuffle_all_ways(Shuffled* out) {
-    const int lane = kit::lane_index();
+    const int lane = static_cast<int>(threadIdx.x % 32);
     out[threadIdx.x] = {.xor_3 = kit::shuffle_xor(lane, 3),
                         .xor_8_of_16 = kit::shuffle_xor(lane, 8, 16),
                         .from_5 = kit::shuffle(lane, 5),

@@ -14,6 +14,7 @@ using test::Fault;
 using test::fault_of;
 using test::First;
 using test::Floats;
+using test::kAsan;
 using test::kNone;
 using test::kPlanted;
 using test::kTsan;
@@ -166,6 +167,31 @@ TEST_F(Emulator, ABlockMustNotEndWhileOthersReadItsSharedMemory) {
     EXPECT_EQ(out, 7);
     EXPECT_THAT(fault_of([&] { kit::launch("leave_early", leave_early<kPlanted>, shape, Stream{}, &out); }),
                 names("leave_early", "whose block has ended"));
+}
+
+// Rank 0 writes into its neighbour's shared memory: with the fault perhaps before the neighbour has started.
+template <Fault F>
+__global__ void write_to_neighbour(int* out) {
+    First& own = kit::block_shared<First>();
+    if (F == kNone) kit::cluster_sync();
+    if (kit::cluster_rank() == 0 && threadIdx.x == 0) kit::cluster_map(&own, 1)->value = 7;
+    kit::cluster_sync();
+    if (kit::cluster_rank() == 1 && threadIdx.x == 1) *out = own.value;
+}
+
+TEST_F(Emulator, ABlockHasNoSharedMemoryBeforeItStarts) {
+    int out = 0;
+    const auto run = [&out](auto* kernel) {
+        kit::launch("early", kernel, {.grid = 2, .block = 64, .cluster = 2}, Stream{}, &out);
+        return out;
+    };
+    EXPECT_EQ(run(&write_to_neighbour<kNone>), 7);
+    if (kAsan) {
+        EXPECT_DEATH(run(&write_to_neighbour<kPlanted>),
+                     "use-after-poison(.|\n)*weft emulator: kernel 'early', block \\(0,0,0\\)");
+    } else {
+        EXPECT_EQ(run(&write_to_neighbour<kPlanted>), -1);
+    }
 }
 
 // ---- races between blocks ----

@@ -13,6 +13,8 @@ namespace weft::inline WEFT_TARGET::kit {
 #if defined(WEFT_EMULATOR)
 namespace detail {
 
+inline int own_lane() { return static_cast<int>(emulator::self().lane); }
+
 struct ShuffleLane {
     uint64_t value;
     uint64_t result;
@@ -83,24 +85,13 @@ __device__ __forceinline__ T shuffle_bits(T value, Shuffle shuffle) {
 template <typename T>
 inline constexpr bool kShuffled = (sizeof(T) == 4 || sizeof(T) == 8) && std::is_trivially_copyable_v<T>;
 
-// The lane of this thread in its warp.
-__device__ __forceinline__ int lane_index() {
-#if defined(WEFT_EMULATOR)
-    return static_cast<int>(emulator::self().lane);
-#else
-    int lane;
-    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    return lane;
-#endif
-}
-
 // The value of lane `own ^ lane_mask`. With a width below 32 (a power of two) each group of that many lanes
 // is on its own, as in CUDA: a lane of a later group gives the own value.
 template <typename T>
 __device__ __forceinline__ T shuffle_xor(T value, int lane_mask, int width = 32 WEFT_WHERE) {
     static_assert(kShuffled<T>, "shuffles move 4 or 8 bytes");
 #if defined(WEFT_EMULATOR)
-    const int own = lane_index(), from = own ^ lane_mask;
+    const int own = detail::own_lane(), from = own ^ lane_mask;
     const int last = (own & ~(width - 1)) | (width - 1);
     return detail::shuffle_from("shuffle_xor", value, from <= last ? from : own, where);
 #else
@@ -114,7 +105,7 @@ template <typename T>
 __device__ __forceinline__ T shuffle(T value, int lane, int width = 32 WEFT_WHERE) {
     static_assert(kShuffled<T>, "shuffles move 4 or 8 bytes");
 #if defined(WEFT_EMULATOR)
-    const int group = lane_index() & ~(width - 1);
+    const int group = detail::own_lane() & ~(width - 1);
     return detail::shuffle_from("shuffle", value, group | (lane & (width - 1)), where);
 #else
     return detail::shuffle_bits(value,
@@ -127,7 +118,7 @@ template <typename T>
 __device__ __forceinline__ T shuffle_down(T value, unsigned delta, int width = 32 WEFT_WHERE) {
     static_assert(kShuffled<T>, "shuffles move 4 or 8 bytes");
 #if defined(WEFT_EMULATOR)
-    const int own = lane_index(), from = own + static_cast<int>(delta);
+    const int own = detail::own_lane(), from = own + static_cast<int>(delta);
     return detail::shuffle_from("shuffle_down", value, from <= (own | (width - 1)) ? from : own, where);
 #else
     return detail::shuffle_bits(
@@ -140,7 +131,7 @@ template <typename T>
 __device__ __forceinline__ T shuffle_up(T value, unsigned delta, int width = 32 WEFT_WHERE) {
     static_assert(kShuffled<T>, "shuffles move 4 or 8 bytes");
 #if defined(WEFT_EMULATOR)
-    const int own = lane_index(), from = own - static_cast<int>(delta);
+    const int own = detail::own_lane(), from = own - static_cast<int>(delta);
     return detail::shuffle_from("shuffle_up", value, from >= (own & ~(width - 1)) ? from : own, where);
 #else
     return detail::shuffle_bits(
