@@ -25,8 +25,10 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 
 find_program(WEFT_CCACHE ccache)
 if(WEFT_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${WEFT_CCACHE}" CACHE STRING "")
-  set(CMAKE_CUDA_COMPILER_LAUNCHER "${WEFT_CCACHE}" CACHE STRING "")
+  # Relative to the checkout, so that one checkout's objects serve another's.
+  set(WEFT_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${WEFT_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${WEFT_LAUNCHER})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${WEFT_LAUNCHER})
 endif()
 
 # -O2 without link-time tricks: what is fast here runs on the GPU, and the compile time is everybody's.
