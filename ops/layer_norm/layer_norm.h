@@ -86,7 +86,7 @@ inline const Contract& LayerNorm::contract() {
                 "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/1024 (what a sum's additions "
                 "and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ + ε₃₂·|r − mean|, "
                 "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − bias|) + "
-                "ε₃₂·|y|; residual_out exactly; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error")
+                "ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
             .source("arXiv:1607.06450; layer_norm, layer_norm_fp8, residual_add_layer_norm*, ln_modulate; SigLIP, ViT");
     return contract;

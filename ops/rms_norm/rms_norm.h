@@ -84,7 +84,7 @@ inline const Contract& RmsNorm::contract() {
             .tolerance(
                 "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/2048: half the error of the sum of squares (33 + dim/1024 "
                 "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; residual_out "
-                "exactly; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error")
+                "by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
             .source("arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm, "
                     "rms_norm_dynamic_per_token_quant; Gemma, Llama and T5 norms");

@@ -13,18 +13,22 @@ namespace weft {
 inline std::vector<double> reference_row(const Tensor& x, const Tensor& residual, const Tensor& residual_out,
                                          std::int64_t row, Oracle& oracle) {
     const Rows rows = *fold_rows(x);
-    std::vector<double> r(static_cast<std::size_t>(rows.dim));
+    std::vector<double> r(static_cast<std::size_t>(rows.dim)), sum(r.size());
     for (std::int64_t i = 0; i < rows.dim; ++i) {
         double v = load_element(x.dtype, x.data, row * rows.stride + i);
         if (residual) {
             const double other = load_element(residual.dtype, residual.data, row * fold_rows(residual)->stride + i);
+            sum[static_cast<std::size_t>(i)] = v + other;
             v = round_to(residual.dtype, static_cast<double>(static_cast<float>(v) + static_cast<float>(other)));
         }
         r[static_cast<std::size_t>(i)] = v;
     }
     if (residual_out) {
         const std::int64_t stride = fold_rows(residual_out)->stride;
-        for (std::int64_t i = 0; i < rows.dim; ++i) oracle.store(residual_out, row * stride + i, r[static_cast<std::size_t>(i)]);
+        for (std::int64_t i = 0; i < rows.dim; ++i) {
+            const double v = sum[static_cast<std::size_t>(i)];
+            oracle.store(residual_out, row * stride + i, v, std::isfinite(v) ? kEps32 * std::fabs(v) : 0);
+        }
     }
     return r;
 }
