@@ -172,17 +172,18 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     for (int tile = 0; tile < tiles; ++tile) {
         const int key = ring.first_key(tile);
         const bool seen = key < most;
-        Scores<State::kRowTiles> s;
+        Weights<State::kRowTiles> weights;
         const T* keys = ring.next();
         if (seen) {
+            Scores<State::kRowTiles> s;
             multiply_scores<T, kHeadDim>(s, queries + warp_row * kTile.pitch(), keys);
             if (key + kKeys > least || ring.mask() != nullptr) {
                 mask_scores<State::kRowTiles>(s, p, block, ring.mask(), row, key);
             }
-            softmax_step(s, state, p.scale_log2);
+            softmax_step<T>(weights, s, state, p.scale_log2);
         }
         const T* values = ring.next();
-        if (seen) accumulate<T>(state, s, values);
+        if (seen) accumulate<T>(state, weights, values);
     }
 
     if (p.splits > 1) kit::dependents_launch();  // the merge may take its place; it waits for the end

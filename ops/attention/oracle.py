@@ -7,7 +7,7 @@ def oracle(inputs: dict, options: dict) -> dict:
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     batch, queries, heads, dim = q.shape
     keys = k.shape[1]
-    scale = options.get("scale") or np.float64(np.float32(1 / np.sqrt(dim)))
+    scale = np.float64(np.float32(options.get("scale") or 1 / np.sqrt(dim)))
     group = heads // k.shape[2] if k.shape[2] else 1
     k, v = np.repeat(k, group, axis=2), np.repeat(v, group, axis=2)
 

@@ -87,11 +87,26 @@ __device__ __forceinline__ void mask_scores(Scores<kRowTiles>& s, const Attentio
     }
 }
 
-// Scores become weights p = exp2(scale (s - m)); where the maximum has outgrown m, what was summed shrinks
-// first.
-template <int kHeadDim, int kRowTiles>
-__device__ __forceinline__ void softmax_step(Scores<kRowTiles>& s, AttentionState<kHeadDim>& state,
-                                             float scale_log2) {
+template <class T>
+__device__ __forceinline__ uint32_t pack_pair(float low, float high) {
+    if constexpr (std::is_same_v<T, kit::bf16>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+        return *reinterpret_cast<const uint32_t*>(&pair);
+    } else {
+        const __half2 pair = __floats2half2_rn(low, high);
+        return *reinterpret_cast<const uint32_t*>(&pair);
+    }
+}
+
+// Weights as operands of the next product: an accumulator's layout is that of an operand, two key tiles a
+// step.
+template <int kRowTiles>
+using Weights = uint32_t[kRowTiles][kKeys / 16][4];
+
+// Weights p = exp2(scale (s - m)); where the maximum has outgrown m, what was summed shrinks first.
+template <class T, int kHeadDim, int kRowTiles>
+__device__ __forceinline__ void softmax_step(Weights<kRowTiles>& p, const Scores<kRowTiles>& s,
+                                             AttentionState<kHeadDim>& state, float scale_log2) {
     float top[kRowTiles][2];
     bool outgrown = false;
 #pragma unroll
@@ -110,8 +125,8 @@ __device__ __forceinline__ void softmax_step(Scores<kRowTiles>& s, AttentionStat
 #pragma unroll
         for (int i = 0; i < 2 * kRowTiles; ++i) {
             const int t = i / 2, h = i % 2;
-            const float shrink =
-                top[t][h] == state.m[t][h] ? 1.0f : maximum_shift(state.m[t][h], top[t][h], scale_log2);
+            const bool same = top[t][h] == state.m[t][h];
+            const float shrink = same ? 1.0f : maximum_shift(state.m[t][h], top[t][h], scale_log2);
             state.m[t][h] = top[t][h];
             state.l[t][h] *= shrink;
 #pragma unroll
@@ -124,43 +139,22 @@ __device__ __forceinline__ void softmax_step(Scores<kRowTiles>& s, AttentionStat
         const float base = state.m[t][h] == minus_infinity() ? 0.0f : state.m[t][h] * scale_log2;
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; ++e) {
-                s[t][n][e] = kit::exp2_approximate(fmaf(s[t][n][e], scale_log2, -base));
-                state.l[t][h] += s[t][n][e];
-            }
+            const float low = kit::exp2_approximate(fmaf(s[t][n][2 * h], scale_log2, -base));
+            const float high = kit::exp2_approximate(fmaf(s[t][n][2 * h + 1], scale_log2, -base));
+            state.l[t][h] += low + high;
+            p[t][n / 2][n % 2 * 2 + h] = pack_pair<T>(low, high);
         }
     }
 }
 
-template <class T>
-__device__ __forceinline__ uint32_t pack_pair(float low, float high) {
-    if constexpr (std::is_same_v<T, kit::bf16>) {
-        const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-        return *reinterpret_cast<const uint32_t*>(&pair);
-    } else {
-        const __half2 pair = __floats2half2_rn(low, high);
-        return *reinterpret_cast<const uint32_t*>(&pair);
-    }
-}
-
-// out += p v. The accumulator layout of p is the operand layout of the next product.
+// out += p v.
 template <class T, int kHeadDim, int kRowTiles>
-__device__ __forceinline__ void accumulate(AttentionState<kHeadDim>& state, const Scores<kRowTiles>& p,
+__device__ __forceinline__ void accumulate(AttentionState<kHeadDim>& state, const Weights<kRowTiles>& p,
                                            const T* v) {
     constexpr Tile kTile{kHeadDim};
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step) {
-        uint32_t a[kRowTiles][4];
-#pragma unroll
-        for (int t = 0; t < kRowTiles; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const float (&c)[4] = p[t][2 * step + i / 2];
-                a[t][i] = pack_pair<T>(c[i % 2 * 2], c[i % 2 * 2 + 1]);
-            }
-        }
 #pragma unroll
         for (int n = 0; n < kHeadDim / 16; ++n) {
             uint32_t b[4];
@@ -168,8 +162,8 @@ __device__ __forceinline__ void accumulate(AttentionState<kHeadDim>& state, cons
             const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) {
-                kit::mma_m16n8k16<T>(state.out[t][2 * n], a[t], low);
-                kit::mma_m16n8k16<T>(state.out[t][2 * n + 1], a[t], high);
+                kit::mma_m16n8k16<T>(state.out[t][2 * n], p[t][step], low);
+                kit::mma_m16n8k16<T>(state.out[t][2 * n + 1], p[t][step], high);
             }
         }
     }
