@@ -15,6 +15,14 @@ constexpr size_t kPage = 4096;
 // Instrumented frames are several times larger.
 constexpr size_t kStackBytes = (WEFT_ASAN || WEFT_TSAN) ? 256 * 1024 : 64 * 1024;
 
+// Stacks begin at different offsets in their pages, or the lines that every switch touches would all fall
+// into the same few sets of the cache.
+size_t next_offset() {
+    constexpr size_t kLine = 64;
+    static thread_local size_t count = 0;
+    return count++ * (5 * kLine) % kPage;
+}
+
 }  // namespace
 
 struct Fiber::Start {
@@ -47,8 +55,8 @@ Fiber::Fiber(Entry entry) : entry_(entry), size_(kStackBytes) {
     if (stack_ == MAP_FAILED) throw std::bad_alloc();
     mprotect(stack_, kPage, PROT_NONE);
     bottom_ = static_cast<char*>(stack_) + kPage;
-    context_ = boost_context::make_fcontext(static_cast<char*>(stack_) + kPage + kStackBytes, kStackBytes,
-                                            &Start::run);
+    const size_t usable = kStackBytes - next_offset();
+    context_ = boost_context::make_fcontext(static_cast<char*>(stack_) + kPage + usable, usable, &Start::run);
 #if WEFT_TSAN
     tsan_ = __tsan_create_fiber(0);
 #endif

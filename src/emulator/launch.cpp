@@ -63,8 +63,6 @@ Runtime::Runtime() : block_storage_(new Block[kMaxCluster]) {
     watch_sanitizers();
 }
 
-Runtime::~Runtime() { fibers_.clear(); }
-
 void Runtime::prepare(unsigned threads) {
     thread_count_ = threads;
     const size_t fibers = size_t{threads} * fiber_sets(threads);

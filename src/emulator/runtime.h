@@ -101,6 +101,7 @@ class Runtime {
     unsigned idle_yields = 0;
 
    private:
+    static Runtime& make();
     static void run_fiber(Fiber& self);
     void run_thread(Thread& thread);
     void prepare(unsigned fibers);

@@ -9,13 +9,25 @@ namespace weft::emulator {
 constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
+
+constinit thread_local Runtime* current_runtime __attribute__((tls_model("initial-exec"))) = nullptr;
+
 // A loop that waits for a value lets the others run this often in vain before it counts as a deadlock.
 constexpr unsigned kIdleYields = 1'000'000;
+
 }  // namespace
 
-Runtime& Runtime::here() {
+WEFT_UNINSTRUMENTED Runtime& Runtime::here() { return current_runtime ? *current_runtime : make(); }
+
+Runtime& Runtime::make() {
     static thread_local Runtime runtime;
+    current_runtime = &runtime;
     return runtime;
+}
+
+Runtime::~Runtime() {
+    current_runtime = nullptr;
+    fibers_.clear();
 }
 
 WEFT_UNINSTRUMENTED void Runtime::make_ready(Thread& thread) {

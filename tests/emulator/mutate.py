@@ -29,11 +29,12 @@ TABLE = ROOT / "tests" / "emulator" / "mutations.csv"
 FINDS = {
     "race": r"data race",
     "bounds": r"AddressSanitizer|outside of (its|a static)|index .* out of bounds",
+    "gone": r"block has ended|AddressSanitizer: heap-use-after-free",
+    "dependency": r"dependency_wait",
     "alignment": r"misaligned|not a multiple of",
     "barrier": r"divergent|deadlock",
     "lane": r"reads lane|a lane of the warp has exited|divergent warp",
-    "poison": r"two runs differ|nan|out\[",
-    "result": r"two runs differ|expected|outside",
+    "result": r"two runs differ|got .*expected|expected .*got|allowed",
 }
 
 
