@@ -2,6 +2,7 @@
 #include "ops/layer_norm/layer_norm.h"
 
 #include "kit/row_launch.h"
+#include "ops/layer_norm/eager.cuh"
 #include "ops/layer_norm/kernel.cuh"
 #include "weft/op.h"
 
@@ -11,19 +12,23 @@ namespace {
 DType row_dtype(const LayerNorm& op) { return op.residual ? op.residual.dtype : op.x.dtype; }
 
 RowProblem problem(const LayerNorm& op) {
-    return kit::row_problem(op.x, row_dtype(op), {&op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
+    return kit::row_problem(op.x, row_dtype(op), {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
+}
+
+LayerNormParams parameters(const LayerNorm& op, const RowProblem& rows, const RowPlan& plan) {
+    return {.shape = kit::row_shape(rows, plan),
+            .in = kit::row_input(op.x, op.residual, op.residual_out),
+            .weight = kit::shared_row(op.weight),
+            .bias = kit::shared_row(op.bias),
+            .to = kit::row_output(op.out, op.scale, op.token_scale),
+            .eps = op.eps,
+            .weight_offset = op.weight_offset};
 }
 
 void launch(const LayerNorm& op, Context& context) {
     const RowProblem rows = problem(op);
     const RowPlan plan = plan_rows(rows, context.info());
-    const LayerNormParams p{.shape = kit::row_shape(rows, plan),
-                          .in = kit::row_input(op.x, op.residual, op.residual_out),
-                          .weight = kit::shared_row(op.weight),
-                          .bias = kit::shared_row(op.bias),
-                          .to = kit::row_output(op.out, op.scale, op.token_scale),
-                          .eps = op.eps,
-                          .weight_offset = op.weight_offset};
+    const LayerNormParams p = parameters(op, rows, plan);
     kit::with_row_kernel(row_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
         using T = std::remove_pointer_t<decltype(type)>;
         kit::launch("layer_norm", layer_norm_kernel<T, width(), vectors()>, kit::row_launch(plan, rows.rows),
@@ -31,11 +36,35 @@ void launch(const LayerNorm& op, Context& context) {
     });
 }
 
+const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
+    if (op.rounding == LayerNorm::Rounding::fused) return "only for rounding=eager";
+    if (op.x.dim(-1) % 4 != 0 || op.x.dim(-1) > std::int64_t{1} << 24) {
+        return "PyTorch's order of summation is reproduced for dim a multiple of 4 up to 2^24";
+    }
+    if (!kit::rows_allow(4, {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out})) {
+        return "every row must be aligned for 4 elements";
+    }
+    return nullptr;
+}
+
+void launch_eager(const LayerNorm& op, Context& context) {
+    const RowProblem rows = problem(op);
+    const RowPlan plan{.width = 4, .vectors = 0, .lanes = 128, .rows = 1, .cluster = 1};
+    const LayerNormParams p = parameters(op, rows, plan);
+    kit::with_row_type(op.x.dtype, [&](auto* type) {
+        kit::launch("layer_norm_eager", layer_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
+                    kit::row_launch(plan, rows.rows), context.stream(), p);
+    });
+}
+
 const RegisterImplementations<LayerNorm> kKernels{
     kit::kTarget,
-    {{"rows", [](const LayerNorm&, const DeviceInfo&) -> const char* { return nullptr; },
-      [](const LayerNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); },
-      launch}}};
+    {{"rows",
+      [](const LayerNorm& op, const DeviceInfo&) -> const char* {
+          return op.rounding == LayerNorm::Rounding::fused ? nullptr : "only for rounding=fused";
+      },
+      [](const LayerNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); }, launch},
+     {"eager", decline_eager, [](const LayerNorm&, const DeviceInfo&) { return std::string("lanes=128"); }, launch_eager}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "weft/contract.h"
 
@@ -15,12 +16,17 @@ namespace weft {
 //
 // An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is written:
 // one a row, amax / max.
+//
+// rounding=eager gives the bits of PyTorch's F.layer_norm(x + residual, [dim], weight, bias, eps) on the same GPU;
+// README.md says for which PyTorch and which sizes; other sizes are declined.
 struct LayerNorm {
     static constexpr std::string_view kName = "layer_norm";
+    enum class Rounding { fused, eager };
 
     Tensor x{}, weight{}, bias{}, residual{}, residual_out{}, out{}, scale{}, token_scale{};
     float eps = 1e-5f;
     float weight_offset = 0.0f;
+    Rounding rounding = Rounding::fused;
 
     static const Contract& contract();
 };
@@ -52,6 +58,7 @@ inline const Contract& LayerNorm::contract() {
             .layout(Layout::dense)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the variance", {1e-5, 1e-6})
             .option("weight_offset", &Op::weight_offset, -1.0f, 1.0f, "added to the weight", {0, 1})
+            .option("rounding", &Op::rounding, {"fused", "eager"}, "once at the end, or as PyTorch's operators")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.residual_out) return {};
                 if (!op.residual) return Violation{"residual_out", "expected a residual beside it, got none"};
@@ -73,6 +80,18 @@ inline const Contract& LayerNorm::contract() {
                                  "expected none, because out is " + std::string(name(op.out.dtype)) +
                                      " and only fp8 is scaled"};
             })
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.rounding == Rounding::fused) return {};
+                for (const auto& [field, tensor] :
+                     {std::pair{"weight", &op.weight}, std::pair{"bias", &op.bias}, std::pair{"residual", &op.residual},
+                      std::pair{"out", &op.out}}) {
+                    if (!*tensor || tensor->dtype == op.x.dtype) continue;
+                    return Violation{field, "expected x's dtype with rounding=eager, got " +
+                                                std::string(name(tensor->dtype))};
+                }
+                if (op.weight_offset == 0.0f) return {};
+                return Violation{"weight_offset", "expected 0 with rounding=eager: F.layer_norm has no offset"};
+            })
             .work(+[](const Op& op) {
                 Work work;
                 for (const Tensor* t : {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out,
@@ -86,7 +105,8 @@ inline const Contract& LayerNorm::contract() {
                 "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/1024 (what a sum's additions "
                 "and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ + ε₃₂·|r − mean|, "
                 "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − bias|) + "
-                "ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error")
+                "ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own "
+                "error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the mean")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
             .source("arXiv:1607.06450; layer_norm, layer_norm_fp8, residual_add_layer_norm*, ln_modulate; SigLIP, ViT");
     return contract;

@@ -14,9 +14,9 @@ struct Moments {
     double mean_error = 0, scale_error = 0;
 };
 
-Moments moments(const std::vector<double>& r, double eps) {
+Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding rounding) {
     const auto dim = static_cast<double>(r.size());
-    const double k = 52 + dim / 1024;
+    const double k = rounding == LayerNorm::Rounding::fused ? 52 + dim / 1024 : 64 + dim / 64;
     double total = 0, magnitude = 0, squares = 0, deviation = 0;
     for (const double v : r) total += v, magnitude += std::fabs(v);
     Moments m;
@@ -35,7 +35,7 @@ void reference(const LayerNorm& op, Oracle& oracle) {
     std::vector<double> y(static_cast<std::size_t>(x.dim)), error(y.size());
     for (std::int64_t row = 0; row < x.rows; ++row) {
         const std::vector<double> r = reference_row(op.x, op.residual, op.residual_out, row, oracle);
-        const Moments m = moments(r, static_cast<double>(op.eps));
+        const Moments m = moments(r, static_cast<double>(op.eps), op.rounding);
         for (std::size_t i = 0; i < y.size(); ++i) {
             const auto at = static_cast<std::int64_t>(i);
             const double weight = (op.weight ? load_element(op.weight.dtype, op.weight.data, at) : 1) +

@@ -12,7 +12,7 @@ namespace {
 void reference(const RmsNorm& op, Oracle& oracle) {
     const Rows x = *fold_rows(op.x);
     const auto dim = static_cast<double>(x.dim);
-    const double k = 32 + dim / 2048;
+    const double k = op.rounding == RmsNorm::Rounding::fused ? 32 + dim / 2048 : 48;
     std::vector<double> y(static_cast<std::size_t>(x.dim)), error(y.size());
     for (std::int64_t row = 0; row < x.rows; ++row) {
         const std::vector<double> r = reference_row(op.x, op.residual, op.residual_out, row, oracle);
@@ -26,6 +26,12 @@ void reference(const RmsNorm& op, Oracle& oracle) {
             const double n = r[i] * scale * (weight + static_cast<double>(op.weight_offset));
             y[i] = n + bias;
             error[i] = kEps32 * (k * std::fabs(n) + std::fabs(y[i]));
+            if (op.rounding == RmsNorm::Rounding::eager_cast) {
+                const double plain = r[i] * scale, off = kEps32 * k * std::fabs(plain);
+                const double low = round_to(op.x.dtype, plain - off), high = round_to(op.x.dtype, plain + off);
+                y[i] = (low + high) / 2 * weight;
+                error[i] = (high - low) / 2 * std::fabs(weight) + kEps32 * std::fabs(y[i]);
+            }
         }
         reference_store(op.out, op.scale, op.token_scale, row, y, error, oracle);
     }

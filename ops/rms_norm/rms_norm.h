@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "weft/contract.h"
 
@@ -14,12 +15,20 @@ namespace weft {
 //
 // An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is written:
 // one a row, amax / max.
+//
+// rounding=eager gives the bits of the chain of PyTorch operators that models are written in, on the same GPU:
+//   x = x + residual; n = x.float(); n = n * rsqrt(n.pow(2).mean(-1, keepdim=True) + eps);
+//   eager      (n * (weight_offset + weight.float())).to(x.dtype)     as in Gemma
+//   eager_cast weight * n.to(x.dtype)                                 as in Llama, Qwen, Mistral
+// README.md says for which PyTorch and which sizes; other sizes are declined.
 struct RmsNorm {
     static constexpr std::string_view kName = "rms_norm";
+    enum class Rounding { fused, eager, eager_cast };
 
     Tensor x{}, weight{}, bias{}, residual{}, residual_out{}, out{}, scale{}, token_scale{};
     float eps = 1e-6f;
     float weight_offset = 0.0f;
+    Rounding rounding = Rounding::fused;
 
     static const Contract& contract();
 };
@@ -51,6 +60,7 @@ inline const Contract& RmsNorm::contract() {
             .layout(Layout::dense)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the mean square", {1e-5, 1e-6})
             .option("weight_offset", &Op::weight_offset, -1.0f, 1.0f, "added to the weight", {0, 1})
+            .option("rounding", &Op::rounding, {"fused", "eager", "eager_cast"}, "once at the end, or as PyTorch's chain")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.residual_out) return {};
                 if (!op.residual) return Violation{"residual_out", "expected a residual beside it, got none"};
@@ -72,6 +82,22 @@ inline const Contract& RmsNorm::contract() {
                                  "expected none, because out is " + std::string(name(op.out.dtype)) +
                                      " and only fp8 is scaled"};
             })
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.rounding == Rounding::fused) return {};
+                for (const auto& [field, tensor] : {std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
+                    if (!*tensor || tensor->dtype == op.x.dtype) continue;
+                    return Violation{field, "expected x's dtype with rounding=eager, got " +
+                                                std::string(name(tensor->dtype))};
+                }
+                if (op.bias) return Violation{"bias", "expected none with rounding=eager: the chain has no bias"};
+                if (op.rounding == Rounding::eager || !op.weight) return {};
+                if (op.weight_offset != 0.0f) {
+                    return Violation{"weight_offset", "expected 0 with rounding=eager_cast: the chain has no offset"};
+                }
+                if (op.weight.dtype == op.x.dtype) return {};
+                return Violation{"weight", "expected x's dtype with rounding=eager_cast, got " +
+                                               std::string(name(op.weight.dtype))};
+            })
             .work(+[](const Op& op) {
                 Work work;
                 for (const Tensor* t : {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out,
@@ -84,7 +110,8 @@ inline const Contract& RmsNorm::contract() {
             .tolerance(
                 "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/2048: half the error of the sum of squares (33 + dim/1024 "
                 "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; residual_out "
-                "by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error")
+                "by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with rounding=eager k = 48 "
+                "(a reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
             .source("arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm, "
                     "rms_norm_dynamic_per_token_quant; Gemma, Llama and T5 norms");

@@ -9,7 +9,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 RowProblem problem(const Softmax& op) {
-    RowProblem rows = kit::row_problem(op.x, op.x.dtype, {&op.out});
+    RowProblem rows = kit::row_problem(op.x, op.x.dtype, {&op.x, &op.out});
     rows.operands = 0;
     return rows;
 }

@@ -23,16 +23,23 @@ inline RowOutput row_output(const Tensor& out, const Tensor& scale, const Tensor
     return {row_operand(out), scale ? scale.as<float>() : nullptr, token_scale ? token_scale.as<float>() : nullptr};
 }
 
-// The problem of a kernel whose row has the shape of `x`, held as `dtype`, beside `others` whose last axis is dim.
-inline RowProblem row_problem(const Tensor& x, DType dtype, std::initializer_list<const Tensor*> others) {
-    const Rows rows = *fold_rows(x);
-    RowProblem problem{.rows = rows.rows, .dim = rows.dim, .element_bytes = bits(dtype) / 8};
-    const int elements = 16 / problem.element_bytes;
-    problem.whole = rows.dim % elements == 0 && rows_aligned(x, elements);
-    for (const Tensor* tensor : others) {
-        if (*tensor) problem.whole = problem.whole && rows_aligned(*tensor, elements);
+// Whether the rows of all tensors that are there may be moved as vectors of `elements` elements.
+inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensors) {
+    for (const Tensor* tensor : tensors) {
+        if (*tensor && (tensor->dim(-1) % elements != 0 || !rows_aligned(*tensor, elements))) return false;
     }
-    return problem;
+    return true;
+}
+
+// The problem of a kernel whose row has the shape of `x` and is held as `dtype`; `tensors` are x and all others that
+// have its last axis.
+inline RowProblem row_problem(const Tensor& x, DType dtype, std::initializer_list<const Tensor*> tensors) {
+    const Rows rows = *fold_rows(x);
+    const int element_bytes = bits(dtype) / 8;
+    return {.rows = rows.rows,
+            .dim = rows.dim,
+            .element_bytes = element_bytes,
+            .whole = rows_allow(16 / element_bytes, tensors)};
 }
 
 inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {

@@ -1,0 +1,81 @@
+// layer_norm with the bits of PyTorch's F.layer_norm: the order of its running moments and every rounding.
+#pragma once
+
+#include "ops/layer_norm/kernel.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// Mean and sum of squared differences of `count` elements.
+struct Welford {
+    float mean, squares, count;
+};
+
+__device__ __forceinline__ Welford add(const Welford& w, float x) {
+    const float difference = x - w.mean;
+    const float count = w.count + 1.0f;
+    const float mean = w.mean + difference * (1.0f / count);
+    return {mean, w.squares + difference * (x - mean), count};
+}
+
+// Of two halves, the lower one first. Not symmetric in its roundings.
+__device__ __forceinline__ Welford merge(const Welford& low, const Welford& high) {
+    const float difference = low.mean - high.mean;
+    const float count = high.count + low.count;
+    if (!(count > 0.0f)) return {0.0f, 0.0f, count};
+    const float share = 1.0f / count;
+    const float high_share = high.count * share, low_share = low.count * share;
+    return {high_share * high.mean + low_share * low.mean,
+            high.squares + low.squares + difference * difference * high.count * low_share, count};
+}
+
+struct WelfordScratch {
+    Welford warps[4];
+};
+
+// Over the block's 4 warps; thread 0's result for all.
+__device__ __forceinline__ Welford merge_block(Welford w) {
+    for (int apart = 16; apart > 0; apart /= 2) {
+        w = merge(w, {kit::shuffle_down(w.mean, apart), kit::shuffle_down(w.squares, apart),
+                      kit::shuffle_down(w.count, apart)});
+    }
+    WelfordScratch& scratch = kit::block_shared<WelfordScratch>();
+    if (threadIdx.x % 32 == 0) scratch.warps[threadIdx.x / 32] = w;
+    __syncthreads();
+    return merge(merge(scratch.warps[0], scratch.warps[2]), merge(scratch.warps[1], scratch.warps[3]));
+}
+
+// What    as layer_norm_kernel, but by running moments, merged in PyTorch's order: its kernel for rows of 4·n elements
+// Mapping a block of 128 threads a row; thread t takes the elements 4·(t + 128·k) + j, k outer, j = 0…3 inner
+// Traffic x is read twice (the second time from a cache), else every operand once
+// Needs   blockDim.x = 128, dim a multiple of 4, rows aligned for 4 elements. The expressions are left to the compiler to
+//         contract, as PyTorch's are: written otherwise, other bits come out
+template <class T>
+__global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_constant__ LayerNormParams p) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    const kit::Group block{static_cast<int>(blockDim.x)};
+    kit::Row<T, 4, 0> row(block, p.shape);
+    row.load(p.in);
+
+    Welford own{0.0f, 0.0f, 0.0f};
+    row.each([&](int, std::int64_t, const float (&x)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) own = add(own, x[i]);
+    });
+    const Welford all = merge_block(own);
+    const float mean = all.mean;
+    const float scale = rsqrtf(all.squares / static_cast<float>(p.shape.dim) + p.eps);
+
+    row.each([&](int, std::int64_t index, float (&x)[4]) {
+        float w[4] = {1, 1, 1, 1}, b[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
+        if (p.weight.data != nullptr) kit::load_floats(p.weight, 0, index, w);
+        if (p.bias.data != nullptr) kit::load_floats(p.bias, 0, index, b);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = w[i] * (scale * (x[i] - mean)) + b[i];
+        kit::store_floats(p.to.out, row.part.row, index, x);
+    });
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,65 @@
+// rms_norm with the bits of PyTorch's eager operators: their sum's order and every one of their roundings.
+#pragma once
+
+#include "ops/rms_norm/kernel.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+struct TreeScratch {
+    float at[512];
+};
+
+// The sum over a block of 2^n >= 32 threads, in pairs half a block apart, then a quarter, and so on.
+__device__ __forceinline__ float tree_sum(float value) {
+    TreeScratch& scratch = kit::block_shared<TreeScratch>();
+    const unsigned thread = threadIdx.x;
+    for (unsigned apart = blockDim.x / 2; apart >= 32; apart /= 2) {
+        scratch.at[thread] = value;
+        __syncthreads();
+        if (thread < apart) value = __fadd_rn(value, scratch.at[thread + apart]);
+        __syncthreads();
+    }
+    for (int apart = 16; apart > 0; apart /= 2) value = __fadd_rn(value, kit::shuffle_xor(value, apart));
+    if (thread == 0) scratch.at[0] = value;
+    __syncthreads();
+    return scratch.at[0];
+}
+
+// What    as rms_norm_kernel, but x.float(), pow(2), mean, + eps, rsqrt, *, * weight and the casts round one by one
+// Mapping a block a row; thread t sums the elements 4·(t + k·threads) + j over k, each j = 0…3 for itself, and then
+//         adds its four sums: the order in which PyTorch's reduction kernel sums a row of a contiguous fp32 tensor
+// Traffic x is read twice (the second time from a cache), else every operand once
+// Needs   blockDim.x a power of two of at least 32, as EagerPlan says; dim a multiple of 4; rows aligned for 4 elements
+template <class T>
+__global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_constant__ RmsNormParams p, float factor,
+                                                             bool cast_first) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    const kit::Group block{static_cast<int>(blockDim.x)};
+    kit::Row<T, 4, 0> row(block, p.shape);
+    row.load(p.in);
+
+    float sums[4] = {0, 0, 0, 0};
+    row.each([&](int, std::int64_t, const float (&x)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[i] = __fadd_rn(sums[i], __fmul_rn(x[i], x[i]));
+    });
+    const float sum = tree_sum(__fadd_rn(__fadd_rn(__fadd_rn(sums[0], sums[1]), sums[2]), sums[3]));
+    const float scale = rsqrtf(__fadd_rn(__fmul_rn(sum, factor), p.eps));
+
+    row.each([&](int, std::int64_t index, float (&x)[4]) {
+        float w[4] = {1, 1, 1, 1};
+        if (p.weight.data != nullptr) kit::load_floats(p.weight, 0, index, w);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            x[i] = __fmul_rn(x[i], scale);
+            if (cast_first) x[i] = kit::round_through<T>(x[i]);
+            x[i] = __fmul_rn(x[i], __fadd_rn(w[i], p.weight_offset));
+        }
+        kit::store_floats(p.to.out, row.part.row, index, x);
+    });
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET
