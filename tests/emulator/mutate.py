@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Plants faults in the real kernels, one at a time, and demands that the emulator finds each.
 
-A row of mutations.csv is a regular expression that must match exactly once in a file, its replacement, the build whose
-checks must find the fault, and the arguments of the tool for a case that reaches it. The mutated file is compiled with
-the flags of that build into a copy of the library; the tree itself is never changed. For each row the case must pass
-without the mutation, fail with it, and say what the column `finds` expects.
+A row of mutations.csv is a regular expression that must match exactly once in a file, its replacement, the
+build whose checks must find the fault, and the arguments of the tool for a case that reaches it. The mutated
+file is compiled with the flags of that build into a copy of the library; the tree itself is never changed. For
+each row the case must pass without the mutation, fail with it, and say what the column `finds` expects.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class Build:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / "weft").exists():
-            raise Failure(f"no {folder}/weft: build it first (cmake --preset {folder.name} && ninja -C {folder} weft)")
+            raise Failure(
+                f"no {folder}/weft: build it first (cmake --preset {folder.name} && ninja -C {folder} weft)"
+            )
         entries = json.loads((folder / "compile_commands.json").read_text())
         self.objects: dict[str, list[dict[str, str]]] = {}
         for entry in entries:
@@ -182,7 +184,9 @@ def check(mutation: Mutation, build: Build, keep: Path | None) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--table", type=Path, default=TABLE)
-    parser.add_argument("--builds", type=Path, default=ROOT / "build", help="the folder of the folders release, asan, tsan")
+    parser.add_argument(
+        "--builds", type=Path, default=ROOT / "build", help="the folder of the folders release, asan, tsan"
+    )
     parser.add_argument("--only", default="", help="a regular expression: rows whose name it is in")
     parser.add_argument("--build", choices=["release", "asan", "tsan"], help="rows of this build only")
     parser.add_argument("--keep", type=Path, help="write the output of each mutated run into this folder")
@@ -203,7 +207,8 @@ def main() -> int:
         try:
             if row.build not in builds:
                 builds[row.build] = Build(arguments.builds / row.build)
-            print(f"[{number}/{len(rows)}] found: {row.name()}\n    {check(row, builds[row.build], arguments.keep)}", flush=True)
+            said = check(row, builds[row.build], arguments.keep)
+            print(f"[{number}/{len(rows)}] found: {row.name()}\n    {said}", flush=True)
         except Failure as failure:
             missed += 1
             print(f"[{number}/{len(rows)}] MISSED: {row.name()}\n  {failure}", flush=True)
