@@ -3,8 +3,8 @@
 
 A row of mutations.csv is a regular expression that must match exactly once in a file, its replacement, the
 build whose checks must find the fault, and the arguments of the tool for a case that reaches it. The mutated
-file is compiled with the flags of that build into a copy of the library; the tree itself is never changed. For
-each row the case must pass without the mutation, fail with it, and say what the column `finds` expects.
+file is compiled with the flags of that build into a copy of the library; the tree itself is never changed.
+For each row the case must pass without the mutation, fail with it, and say what the column `finds` expects.
 """
 
 from __future__ import annotations
