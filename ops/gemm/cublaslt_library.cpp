@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "weft/error.h"
@@ -36,7 +39,20 @@ void add_python(std::vector<std::string>& places, const fs::path& prefix) {
         if (entry.path().filename().string().starts_with("python3")) pythons.push_back(entry.path());
     }
     std::sort(pythons.begin(), pythons.end());
-    for (const auto& python : pythons) add_site_packages(places, python / "site-packages");
+    for (const auto& python : pythons) {
+        add_site_packages(places, python / "site-packages");
+        add_site_packages(places, python / "dist-packages");
+    }
+}
+
+// The prefixes of every Python that the shell would find: PyTorch brings the library.
+void add_python_on_path(std::vector<std::string>& places) {
+    std::stringstream path(environment("PATH"));
+    for (std::string folder; std::getline(path, folder, ':');) {
+        std::error_code ignored;
+        if (fs::exists(fs::path(folder) / "python3", ignored))
+            add_python(places, fs::path(folder).parent_path());
+    }
 }
 
 // In the order of asking. A bare name finds what the process has loaded already (PyTorch's), the loader's
@@ -61,6 +77,7 @@ std::vector<std::string> places() {
     for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
         if (const std::string prefix = environment(name); !prefix.empty()) add_python(places, prefix);
     }
+    add_python_on_path(places);
     for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
         if (const std::string prefix = environment(name); !prefix.empty()) {
             places.push_back(fs::path(prefix) / "lib64" / soname());

@@ -2,6 +2,8 @@
 #include "verify/generate.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 namespace weft {
 namespace {
@@ -66,6 +68,7 @@ class Draw {
         spec.present = true;
         spec.dtype = i == 0 ? dtype_ : dtype(f.dtypes);
         matcher_.shape(f.pattern, spec.shape);
+        if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element
         if (spec.dtype == DType::fp4_e2m1) return;  // packed pairs: dense and aligned
         if (chance(20)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
@@ -74,12 +77,16 @@ class Draw {
     void strides(Layout layout, TensorSpec& spec) {
         if (spec.shape.empty()) return;
         spec.stride.assign(spec.shape.size(), 0);
+        std::vector<std::size_t> order(spec.shape.size());  // of axes in memory, innermost first
+        std::iota(order.rbegin(), order.rend(), 0);
+        if (layout == Layout::strided && chance(50))
+            std::reverse(order.begin(), order.end());  // a transposed view
         std::int64_t next = 1;
-        for (std::size_t axis = spec.shape.size(); axis-- > 0;) {
+        for (const std::size_t axis : order) {
             spec.stride[axis] = next;
             next *= std::max<std::int64_t>(1, spec.shape[axis]);
-            const bool last = axis + 1 == spec.shape.size();
-            if (layout == Layout::strided || layout == Layout::inner || last) {  // a gap after this axis
+            if (layout == Layout::strided || layout == Layout::inner ||
+                axis == order.front()) {  // a gap after this axis
                 next += chance(50) ? random_.below(9) : 8;
             }
         }
