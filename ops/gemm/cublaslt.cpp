@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -270,14 +271,15 @@ std::vector<cublasLtMatmulHeuristicResult_t> candidates(const Slot& slot, const 
     return all;
 }
 
-// All of them once, then those near the best again in turn: clocks and caches have settled by then.
-std::size_t fastest(const Slot& slot, const Plan& plan, const Gemm& op, Context& context,
+// All of them once, then those near the best again in turn: clocks and caches have settled by then. Nothing where none
+// runs: the heuristic offers some that the library then refuses.
+std::optional<std::size_t> fastest(const Slot& slot, const Plan& plan, const Gemm& op, Context& context,
                     const std::vector<cublasLtMatmulHeuristicResult_t>& found) try {
     Timer timer(slot, plan, op, context);
     timer.time(found[0]);
     std::vector<double> us(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) us[i] = timer.time(found[i]);
-    const double near = 1.08 * *std::min_element(us.begin(), us.end());
+    const double near = std::min(1.08 * *std::min_element(us.begin(), us.end()), std::numeric_limits<double>::max());
     std::vector<std::size_t> finalists;
     for (std::size_t i = 0; i < found.size(); ++i) {
         if (us[i] <= near) finalists.push_back(i);
@@ -287,7 +289,8 @@ std::size_t fastest(const Slot& slot, const Plan& plan, const Gemm& op, Context&
             us[i] = round == 0 ? timer.time(found[i]) : std::min(us[i], timer.time(found[i]));
     }
     const auto faster = [&](std::size_t a, std::size_t b) { return us[a] < us[b]; };
-    return finalists.empty() ? 0 : *std::min_element(finalists.begin(), finalists.end(), faster);
+    if (finalists.empty()) return std::nullopt;
+    return *std::min_element(finalists.begin(), finalists.end(), faster);
 } catch (const Error&) {
     return 0;  // no memory to time with: the heuristic's own favourite
 }
@@ -300,9 +303,11 @@ void choose(Slot& slot, Plan& plan, const Gemm& op, Context& context, bool captu
     plan.timed = !capturing;
     plan.usable = !found.empty();
     if (!plan.usable) return;
-    const std::size_t best = found.size() > 1 ? fastest(slot, plan, op, context, found) : 0;
-    plan.algo = found[best].algo;
-    plan.workspace = found[best].workspaceSize;
+    const std::optional<std::size_t> best = timing ? fastest(slot, plan, op, context, found) : 0;
+    plan.usable = best.has_value();
+    if (!plan.usable) return;
+    plan.algo = found[*best].algo;
+    plan.workspace = found[*best].workspaceSize;
 }
 
 Plan& plan_for(Slot& slot, const Gemm& op, Context& context) {
