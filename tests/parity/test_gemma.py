@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 safetensors = pytest.importorskip("safetensors.torch")
+safe_open = pytest.importorskip("safetensors").safe_open
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("WEFT_TOOL", ROOT / "build" / "release" / "weft"))
@@ -103,9 +104,12 @@ def test_sharded_checkpoint_gives_the_same_bits(case) -> None:
 def test_a_missing_tensor_is_named(case) -> None:
     folder, _ = case
     broken = folder / "broken.safetensors"
-    weights = safetensors.load_file(folder / "bf16" / "model.safetensors")
+    whole = folder / "bf16" / "model.safetensors"
+    with safe_open(whole, "pt") as f:
+        metadata = f.metadata()
+    weights = safetensors.load_file(whole)
     del weights["model.layers.1.mlp.up_proj.weight"]
-    safetensors.save_file(weights, broken)
+    safetensors.save_file(weights, broken, metadata)
     done = subprocess.run([str(TOOL), "run", "pi05-encoder", "--checkpoint", str(broken), "--crop", "28"], cwd=ROOT,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 2
