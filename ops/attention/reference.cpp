@@ -70,9 +70,8 @@ void attend_all(const Attention& op, Oracle& oracle, std::int64_t b, std::int64_
 }
 
 void reference(const Attention& op, Oracle& oracle) {
-    for (std::int64_t b = 0; b < op.k.dim(0); ++b) {
-        for (std::int64_t head = 0; head < op.k.dim(2); ++head) attend_all(op, oracle, b, head);
-    }
+    const std::int64_t heads = op.k.dim(2);
+    for (std::int64_t i = 0; i < op.k.dim(0) * heads; ++i) attend_all(op, oracle, i / heads, i % heads);
 }
 
 const RegisterReference<Attention> kReference{reference};
