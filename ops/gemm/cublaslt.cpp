@@ -26,6 +26,9 @@ namespace {
 
 constexpr std::size_t kWorkspace = std::size_t{64} << 20;
 constexpr float kOne = 1, kZero = 0;
+// A smaller product (16 million operations) lasts no longer than a launch, whatever the algorithm: not worth
+// timing.
+constexpr double kTimedFlops = 1 << 24;
 
 cudaDataType_t cuda_type(DType dtype) {
     switch (dtype) {
@@ -271,15 +274,16 @@ std::vector<cublasLtMatmulHeuristicResult_t> candidates(const Slot& slot, const 
     return all;
 }
 
-// All of them once, then those near the best again in turn: clocks and caches have settled by then. Nothing where none
-// runs: the heuristic offers some that the library then refuses.
+// All of them once, then those near the best again in turn: clocks and caches have settled by then. Nothing
+// where none runs: the heuristic offers some that the library then refuses.
 std::optional<std::size_t> fastest(const Slot& slot, const Plan& plan, const Gemm& op, Context& context,
-                    const std::vector<cublasLtMatmulHeuristicResult_t>& found) try {
+                                   const std::vector<cublasLtMatmulHeuristicResult_t>& found) try {
     Timer timer(slot, plan, op, context);
     timer.time(found[0]);
     std::vector<double> us(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) us[i] = timer.time(found[i]);
-    const double near = std::min(1.08 * *std::min_element(us.begin(), us.end()), std::numeric_limits<double>::max());
+    const double near =
+        std::min(1.08 * *std::min_element(us.begin(), us.end()), std::numeric_limits<double>::max());
     std::vector<std::size_t> finalists;
     for (std::size_t i = 0; i < found.size(); ++i) {
         if (us[i] <= near) finalists.push_back(i);
@@ -297,7 +301,7 @@ std::optional<std::size_t> fastest(const Slot& slot, const Plan& plan, const Gem
 
 void choose(Slot& slot, Plan& plan, const Gemm& op, Context& context, bool capturing) {
     describe(plan, op, problem(op));
-    const bool timing = !capturing && timing_wanted();
+    const bool timing = !capturing && timing_wanted() && Gemm::contract().work(&op).flops >= kTimedFlops;
     const auto found =
         timing ? candidates(slot, plan, op) : ask(slot, plan, op, capturing ? 0 : kWorkspace, 1);
     plan.timed = !capturing;
@@ -340,15 +344,18 @@ bool cublaslt_launch(const Gemm& op, Context& context) {
         lt.require(lt.Create(&made), "starting the library");
         slot.handle.reset(made);
     }
-    const Plan& plan = plan_for(slot, op, context);
+    Plan& plan = plan_for(slot, op, context);
     if (!plan.usable) return false;
     set_pointers(plan, op);
     // Always the same size, so that scratch never moves under a captured graph for this op's sake.
     void* workspace = plan.workspace > 0 ? context.scratch(kWorkspace) : nullptr;
     const Pointers at{op.a.data, op.b.data, op.residual ? op.residual.data : nullptr, op.out.data};
-    CublasLt::get().require(multiply(slot, plan, plan.algo, at, workspace, plan.workspace, context.stream()),
-                            "multiplying");
-    return true;
+    const cublasStatus_t status =
+        multiply(slot, plan, plan.algo, at, workspace, plan.workspace, context.stream());
+    // The heuristic accepts some problems that the product then refuses; nothing was queued.
+    plan.usable = status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE;
+    if (plan.usable) CublasLt::get().require(status, "multiplying");
+    return plan.usable;
 }
 
 }  // namespace weft::gemm
