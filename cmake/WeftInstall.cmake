@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS libweft EXPORT weftTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-if(TARGET weft AND NOT WEFT_SANITIZE)
+if(TARGET weft)
   install(TARGETS weft RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   set_target_properties(weft PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()

@@ -1,0 +1,62 @@
+// Every op against its reference, on every device that is here, over cases that its contract generates.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "verify/fuzz.h"
+#include "weft/op.h"
+
+namespace weft {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr int kInEmulator = 10;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr int kInEmulator = 30;
+#else
+constexpr int kInEmulator = 60;
+#endif
+constexpr int kElsewhere = 200;
+
+struct Subject {
+    const OpEntry* op;
+    Device device;
+};
+
+std::string name_of(const testing::TestParamInfo<Subject>& info) {
+    return fmt::format("{}_{}", info.param.op->contract().name(), name(info.param.device.type));
+}
+
+void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.op->contract().name(); }
+
+std::vector<Subject> subjects() {
+    std::vector<Subject> found;
+    for (const OpEntry* op : all_ops()) {
+        for (const Device device : devices_here()) {
+            if (!op->implementations[static_cast<int>(device.type)].empty()) found.push_back({op, device});
+        }
+    }
+    return found;
+}
+
+class Generated : public testing::TestWithParam<Subject> {};
+
+TEST_P(Generated, AgreesWithItsReference) {
+    const auto [op, device] = GetParam();
+    const char* asked = std::getenv("WEFT_TEST_CASES");
+    FuzzOptions options{.device = device, .seed = 20, .values = {}, .implementation = {}, .limits = {}};
+    options.cases = asked != nullptr ? std::atoi(asked)
+                                     : (device.type == DeviceType::emulator ? kInEmulator : kElsewhere);
+    announce_deaths();
+    const FuzzReport report = fuzz(*op, options);
+    for (const auto& failure : report.failures) {
+        ADD_FAILURE() << failure.why << "\nagain: " << command(failure.trial, device);
+    }
+    EXPECT_GT(report.cases, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Generated, testing::ValuesIn(subjects()), name_of);
+
+}  // namespace
+}  // namespace weft
