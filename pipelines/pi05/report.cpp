@@ -18,8 +18,9 @@ std::string rate(const LabelTime& t) {
 
 void print_report(const SessionResult& result) {
     fmt::print("{} tokens, {} layers of width {}\n", result.tokens, result.config.layers, result.config.width);
-    if (result.median_us == 0) return;
-    fmt::print("latency {:.3f} ms (p10 {:.3f}, p90 {:.3f})", result.median_us / 1e3, result.p10_us / 1e3, result.p90_us / 1e3);
+    if (result.samples_us.empty()) return;
+    auto ms = [&](double share) { return quantile(result.samples_us, share) / 1e3; };
+    fmt::print("latency {:.3f} ms (p10 {:.3f}, p90 {:.3f})", ms(0.5), ms(0.1), ms(0.9));
     if (result.launches_per_layer > 0) fmt::print(", {:.1f} launches a layer", result.launches_per_layer);
     double total = 0;
     for (const LabelTime& t : result.labels) total += t.us;
@@ -41,7 +42,7 @@ nlohmann::json to_json(const SessionResult& result) {
     }
     return {{"tokens", result.tokens},
             {"layers", result.config.layers},
-            {"us", {{"median", result.median_us}, {"p10", result.p10_us}, {"p90", result.p90_us}}},
+            {"samples_us", result.samples_us},
             {"launches_per_layer", result.launches_per_layer},
             {"labels", labels}};
 }

@@ -40,15 +40,11 @@ std::vector<float> to_host(const Tensor& tensor) {
     return values;
 }
 
-double quantile(std::vector<double> sorted, double q) {
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
-}
-
 std::vector<double> time_replays(Context& context, const Graph& graph, int repeats) {
     for (int i = 0; i < std::min(repeats, 5); ++i) graph.replay();
     std::vector<double> samples;
     for (int i = 0; i < repeats; ++i) samples.push_back(time_us(context, [&] { graph.replay(); }));
+    std::sort(samples.begin(), samples.end());
     return samples;
 }
 
@@ -106,11 +102,7 @@ void measure(const SessionOptions& options, const Steps& steps, Context& context
     if (graph.launches() > 0) {
         result.launches_per_layer = static_cast<double>(graph.launches() - outside) / static_cast<double>(result.config.layers);
     }
-    if (options.repeats == 0) return;
-    const std::vector<double> samples = time_replays(context, graph, options.repeats);
-    result.median_us = quantile(samples, 0.5);
-    result.p10_us = quantile(samples, 0.1);
-    result.p90_us = quantile(samples, 0.9);
+    if (options.repeats > 0) result.samples_us = time_replays(context, graph, options.repeats);
 }
 
 }  // namespace
@@ -149,6 +141,10 @@ SessionResult run_session(const SessionOptions& options, const std::function<voi
     result.labels = by_label(steps, context, options.repeats);
     if (!options.out.empty()) write_results(options, encoder, result);
     return result;
+}
+
+double quantile(const std::vector<double>& sorted, double share) {
+    return sorted.empty() ? 0 : sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
 Closeness closeness(const std::vector<float>& result, const std::vector<float>& reference) {

@@ -35,13 +35,16 @@ struct SessionResult {
     GemmaConfig config;
     std::int64_t tokens = 0;
     std::vector<float> embeddings, output;  // [tokens, width]
-    double median_us = 0, p10_us = 0, p90_us = 0;
+    std::vector<double> samples_us;  // of the timed replays, sorted
     double launches_per_layer = 0;  // of the graph, the embedding and the final norm left out
     std::vector<LabelTime> labels;  // in order of first use; timed where repeats > 0
 };
 
 // `say` hears of each phase as it begins.
 SessionResult run_session(const SessionOptions& options, const std::function<void(const std::string&)>& say);
+
+// The value below which a share of sorted samples lies; 0 of none.
+double quantile(const std::vector<double>& sorted, double share);
 
 // How near one result is to another.
 struct Closeness {

@@ -1,21 +1,24 @@
 """The same Gemma layers in plain PyTorch: what a user would run instead, and the judge of weft's rounding.
 
     python torch_baseline.py --checkpoint DIR --input weft.safetensors [--mode max-autotune-no-cudagraphs]
-        [--weft "CMD" ...] [--rows FILE]
+        [--weft "NAME=CMD" ...] [--rows FILE --command CMD]
 
 Reads the embeddings that `weft run pi05-encoder --out` wrote, runs every layer and the final norm, compares weft's
 output with the fp32 result and with PyTorch's own bf16, and times torch.compile of the layers in a CUDA Graph. Each
 --weft command (which must print JSON) runs between two rounds of that timing, so that both sides are measured in
-one session of the card.
+one session of the card. --rows appends evidence rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
+import os
 import shlex
 import statistics
 import subprocess
+import uuid
 from pathlib import Path
 
 import torch
@@ -120,29 +123,80 @@ class GraphTimer:
             end.synchronize()
             self.samples.append(begin.elapsed_time(end) * 1e3)
 
-    def summary(self) -> dict[str, float]:
-        s = sorted(self.samples)
-        return {
-            "median": statistics.median(s),
-            "mean": statistics.fmean(s),
-            "std": statistics.pstdev(s),
-            "min": s[0],
-            "p10": s[len(s) // 10],
-            "p90": s[len(s) * 9 // 10],
-        }
+
+def summary(samples: list[float]) -> dict[str, float]:
+    s = sorted(samples)
+    return {
+        "median": statistics.median(s),
+        "mean": statistics.fmean(s),
+        "std": statistics.pstdev(s),
+        "min": s[0],
+        "p10": s[len(s) // 10],
+        "p90": s[len(s) * 9 // 10],
+    }
+
+
+def environment(command: str) -> dict[str, object]:
+    def output(*words: str) -> str:
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+
+    query = "driver_version,clocks.sm,clocks_throttle_reasons.active"
+    driver, clock, throttle = output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader").split(
+        ", "
+    )
+    return {
+        "env": uuid.uuid4().hex[:12],
+        "gpu": torch.cuda.get_device_name(),
+        "driver": driver,
+        "cuda": torch.version.cuda,
+        "libraries": {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version()},
+        "commit": os.environ.get("WEFT_COMMIT") or output("git", "rev-parse", "HEAD") or None,
+        "dirty": os.environ.get("WEFT_DIRTY", bool(output("git", "status", "--porcelain")))
+        not in ("0", False),
+        "flags": "weft: nvcc -O3, sm_90a; torch: its wheel",
+        "command": command,
+        "clocks": {"sm after": clock, "throttle": throttle},
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def write_rows(path: Path, report: dict, samples: dict[str, list[float]], work: dict, command: str) -> None:
+    env = environment(command)
+    run = uuid.uuid4().hex[:12]
+    with path.open("a") as file:
+        file.write(json.dumps(env) + "\n")
+        for name, values in samples.items():
+            row = {
+                "run": run,
+                "case": f"pi05-encoder tokens={report['tokens']} layers={report['layers']}",
+                "workload": None,
+                "side": "weft" if name.startswith("weft") else "baseline",
+                "name": name,
+                "time": "device",
+                "cache": "cold",
+                "us": summary(values),
+                "samples": len(values),
+                **work,
+                "checked": True,
+                "env": env["env"],
+            }
+            file.write(json.dumps(row) + "\n")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--input", type=Path, required=True, action="append", help="weft outputs to judge")
     parser.add_argument("--layers", type=int, default=18)
     parser.add_argument("--head-dim", type=int, default=256)
     parser.add_argument("--mode", default="default")
-    parser.add_argument("--weft", action="append", default=[], help="a weft command that prints JSON")
+    parser.add_argument("--weft", action="append", default=[], help="NAME=COMMAND, which prints JSON")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--rows", type=Path)
+    parser.add_argument("--command", default="", help="what makes the rows again, for their environment")
     args = parser.parse_args()
 
     with safe_open(args.input[0], "pt") as f:
@@ -152,9 +206,17 @@ def main() -> None:
         with safe_open(path, "pt") as f:
             outputs[path.stem] = f.get_tensor("output").cuda()
 
-    report: dict[str, object] = {"tokens": embeddings.shape[0], "layers": args.layers, "torch": torch.__version__}
-    with torch.inference_mode(), sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
-                                              SDPBackend.MATH], set_priority=True):
+    report: dict[str, object] = {
+        "tokens": embeddings.shape[0],
+        "layers": args.layers,
+        "torch": torch.__version__,
+    }
+    with (
+        torch.inference_mode(),
+        sdpa_kernel(
+            [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True
+        ),
+    ):
         torch.backends.cuda.matmul.allow_tf32 = False
         full = Gemma(args.checkpoint, args.layers, args.head_dim, torch.float32, "cuda")
         exact = full(embeddings.cuda(), *full.rotary(embeddings.shape[0], "cuda", 10000.0))
@@ -170,22 +232,32 @@ def main() -> None:
             name: F.cosine_similarity(out.double().flatten(), exact.double().flatten(), 0).item()
             for name, out in outputs.items()
         }
-        compiled = torch.compile(model.__call__, mode=None if args.mode == "default" else args.mode, fullgraph=True)
-        timers = {"torch eager": GraphTimer(lambda: model(x, cos, sin)),
-                  f"torch.compile {args.mode}": GraphTimer(lambda: compiled(x, cos, sin))}
-        weft: dict[str, list] = {}
+        compiled = torch.compile(
+            model.__call__, mode=None if args.mode == "default" else args.mode, fullgraph=True
+        )
+        timers = {
+            "torch eager": GraphTimer(lambda: model(x, cos, sin)),
+            f"torch.compile {args.mode}": GraphTimer(lambda: compiled(x, cos, sin)),
+        }
+        samples = {name: timer.samples for name, timer in timers.items()}
+        work: dict[str, float] = {}
         for _ in range(args.rounds):
             for timer in timers.values():
                 timer.round(args.repeats)
-            for command in args.weft:
+            for name, command in (entry.split("=", 1) for entry in args.weft):
                 done = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True)
-                weft.setdefault(command, []).append(json.loads(done.stdout))
-        report["us"] = {name: timer.summary() for name, timer in timers.items()}
-        report["weft"] = weft
+                result = json.loads(done.stdout)
+                samples.setdefault(name, []).extend(result["samples_us"])
+                if not work:
+                    work = {
+                        key: sum(label[key] for label in result["labels"])
+                        for key in ("floor_us", "bytes", "flops")
+                    }
+    report["us"] = {name: summary(values) for name, values in samples.items()}
     text = json.dumps(report, indent=1)
     print(text)
     if args.rows:
-        args.rows.write_text(text + "\n")
+        write_rows(args.rows, report, samples, work, args.command)
 
 
 if __name__ == "__main__":

@@ -30,17 +30,36 @@ def weft(*arguments: str) -> None:
 
 
 def pipeline(checkpoint: Path, out: Path, *options: str) -> tuple[torch.Tensor, torch.Tensor]:
-    weft("run", "pi05-encoder", "--checkpoint", str(checkpoint), "--image", "assets/coffee.ppm", "--crop", "56",
-         "--prompt-tokens", "9", "--out", str(out), *options)
+    weft(
+        "run",
+        "pi05-encoder",
+        "--checkpoint",
+        str(checkpoint),
+        "--image",
+        "assets/coffee.ppm",
+        "--crop",
+        "56",
+        "--prompt-tokens",
+        "9",
+        "--out",
+        str(out),
+        *options,
+    )
     tensors = safetensors.load_file(out)
     return tensors["embeddings"], tensors["output"]
 
 
 def gemma(checkpoint: Path, shape: dict[str, int], dtype: torch.dtype) -> transformers.GemmaModel:
     config = transformers.GemmaConfig(
-        hidden_size=shape["width"], intermediate_size=shape["ffn"], num_hidden_layers=shape["layers"],
-        num_attention_heads=shape["query_heads"], num_key_value_heads=shape["kv_heads"], head_dim=shape["head_dim"],
-        vocab_size=shape["vocab"], hidden_activation="gelu_pytorch_tanh", attn_implementation="eager",
+        hidden_size=shape["width"],
+        intermediate_size=shape["ffn"],
+        num_hidden_layers=shape["layers"],
+        num_attention_heads=shape["query_heads"],
+        num_key_value_heads=shape["kv_heads"],
+        head_dim=shape["head_dim"],
+        vocab_size=shape["vocab"],
+        hidden_activation="gelu_pytorch_tanh",
+        attn_implementation="eager",
     )
     model = transformers.GemmaModel(config)
     weights = safetensors.load_file(checkpoint / "model.safetensors")
@@ -94,7 +113,17 @@ def test_bf16_is_no_further_from_float64_than_transformers(case) -> None:
 def test_sharded_checkpoint_gives_the_same_bits(case) -> None:
     folder, shape = case
     sizes = [f"--{name.replace('_', '-')}={size}" for name, size in shape.items()]
-    weft("make-checkpoint", str(folder / "sharded"), "--dtype", "bf16", "--seed", "5", "--shard-gib", "0.0005", *sizes)
+    weft(
+        "make-checkpoint",
+        str(folder / "sharded"),
+        "--dtype",
+        "bf16",
+        "--seed",
+        "5",
+        "--shard-gib",
+        "0.0005",
+        *sizes,
+    )
     assert (folder / "sharded" / "model.safetensors.index.json").exists()
     _, whole = pipeline(folder / "bf16", folder / "whole.safetensors")
     _, parts = pipeline(folder / "sharded", folder / "parts.safetensors")
@@ -110,7 +139,12 @@ def test_a_missing_tensor_is_named(case) -> None:
     weights = safetensors.load_file(whole)
     del weights["model.layers.1.mlp.up_proj.weight"]
     safetensors.save_file(weights, broken, metadata)
-    done = subprocess.run([str(TOOL), "run", "pi05-encoder", "--checkpoint", str(broken), "--crop", "28"], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(TOOL), "run", "pi05-encoder", "--checkpoint", str(broken), "--crop", "28"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert "model.layers.1.mlp.up_proj.weight" in done.stderr
