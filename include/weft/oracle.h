@@ -10,9 +10,6 @@
 namespace weft {
 
 inline constexpr double kEps32 = 0x1p-24;  // half an ulp of fp32, relative
-inline constexpr double kEpsHalfUlp(DType dtype) {
-    return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : kEps32;
-}
 
 class Oracle {
    public:
