@@ -66,11 +66,10 @@ void reference(const Gemm& op, Oracle& oracle) {
                 magnitude += std::fabs(product);
                 if (i % gemm::kFp8Step == 0) drift += std::fabs(sum);
             }
-            const double value = sum * scale;
             double error = unit * magnitude;
             if (fp8 && op.fast_accumulation) error += gemm::kFp8StepError * drift;
-            epilogue(op, p, row, column, value, error * std::fabs(scale) + 2 * kEps32 * std::fabs(value),
-                     oracle);
+            error = (error + 2 * kEps32 * std::fabs(sum)) * std::fabs(scale);
+            epilogue(op, p, row, column, sum * scale, error, oracle);
         }
     }
 }
