@@ -17,9 +17,9 @@ struct LayerNormParams {
 
 // What    r = round(x + residual); y = (r - mean) / sqrt(mean((r - mean)²) + eps) · (weight + offset) + bias
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each holds V vectors of N
-//         elements in registers (V = 0: reads the row again), neighbours side by side
+//         elements in registers, neighbours side by side (or its part of the row in shared memory, or reads it again)
 // Traffic every operand once (bound by memory); weight and bias come from the caches after the first rows
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; lanes · cluster · V · N >= dim; N = 1, or dim a
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim; N = 1, or dim a
 //         multiple of N and every row aligned for vectors of N
 template <class T, int N, int V>
 __global__ void __launch_bounds__(kit::row_bound(V)) layer_norm_kernel(const __grid_constant__ LayerNormParams p) {

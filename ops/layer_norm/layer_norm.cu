@@ -31,7 +31,7 @@ void launch(const LayerNorm& op, Context& context) {
     const LayerNormParams p = parameters(op, rows, plan);
     kit::with_row_kernel(row_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
         using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("layer_norm", layer_norm_kernel<T, width(), vectors()>, kit::row_launch(plan, rows.rows),
+        kit::launch("layer_norm", layer_norm_kernel<T, width(), vectors()>, kit::row_launch(plan, rows),
                     context.stream(), p);
     });
 }
@@ -49,11 +49,11 @@ const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
 
 void launch_eager(const LayerNorm& op, Context& context) {
     const RowProblem rows = problem(op);
-    const RowPlan plan{.width = 4, .vectors = 0, .lanes = 128, .rows = 1, .cluster = 1};
+    const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = 128, .rows = 1, .cluster = 1};
     const LayerNormParams p = parameters(op, rows, plan);
     kit::with_row_type(op.x.dtype, [&](auto* type) {
         kit::launch("layer_norm_eager", layer_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
-                    kit::row_launch(plan, rows.rows), context.stream(), p);
+                    kit::row_launch(plan, rows), context.stream(), p);
     });
 }
 

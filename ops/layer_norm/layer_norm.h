@@ -102,7 +102,7 @@ inline const Contract& LayerNorm::contract() {
                 return work;
             })
             .tolerance(
-                "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/1024 (what a sum's additions "
+                "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's additions "
                 "and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ + ε₃₂·|r − mean|, "
                 "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − bias|) + "
                 "ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own "

@@ -16,7 +16,7 @@ struct Moments {
 
 Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding rounding) {
     const auto dim = static_cast<double>(r.size());
-    const double k = rounding == LayerNorm::Rounding::fused ? 52 + dim / 1024 : 64 + dim / 64;
+    const double k = rounding == LayerNorm::Rounding::fused ? 52 + dim / 512 : 64 + dim / 64;
     double total = 0, magnitude = 0, squares = 0, deviation = 0;
     for (const double v : r) total += v, magnitude += std::fabs(v);
     Moments m;

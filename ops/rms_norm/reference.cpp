@@ -12,7 +12,7 @@ namespace {
 void reference(const RmsNorm& op, Oracle& oracle) {
     const Rows x = *fold_rows(op.x);
     const auto dim = static_cast<double>(x.dim);
-    const double k = op.rounding == RmsNorm::Rounding::fused ? 32 + dim / 2048 : 48;
+    const double k = op.rounding == RmsNorm::Rounding::fused ? 32 + dim / 1024 : 48;
     std::vector<double> y(static_cast<std::size_t>(x.dim)), error(y.size());
     for (std::int64_t row = 0; row < x.rows; ++row) {
         const std::vector<double> r = reference_row(op.x, op.residual, op.residual_out, row, oracle);

@@ -34,7 +34,7 @@ void launch(const RmsNorm& op, Context& context) {
     const RmsNormParams p = parameters(op, rows, plan);
     kit::with_row_kernel(row_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
         using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("rms_norm", rms_norm_kernel<T, width(), vectors()>, kit::row_launch(plan, rows.rows),
+        kit::launch("rms_norm", rms_norm_kernel<T, width(), vectors()>, kit::row_launch(plan, rows),
                     context.stream(), p);
     });
 }
@@ -65,13 +65,13 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
 
 void launch_eager(const RmsNorm& op, Context& context) {
     const RowProblem rows = problem(op);
-    const RowPlan plan{.width = 4, .vectors = 0, .lanes = eager_threads(rows), .rows = 1, .cluster = 1};
+    const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = eager_threads(rows), .rows = 1, .cluster = 1};
     const RmsNormParams p = parameters(op, rows, plan);
     // 1/dim as PyTorch computes it: outputs over inputs, both rounded.
     const float factor = static_cast<float>(rows.rows) / static_cast<float>(rows.rows * rows.dim);
     kit::with_row_type(op.x.dtype, [&](auto* type) {
         kit::launch("rms_norm_eager", rms_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
-                    kit::row_launch(plan, rows.rows), context.stream(), p, factor,
+                    kit::row_launch(plan, rows), context.stream(), p, factor,
                     op.rounding == RmsNorm::Rounding::eager_cast && op.weight);
     });
 }

@@ -108,7 +108,7 @@ inline const Contract& RmsNorm::contract() {
                 return work;
             })
             .tolerance(
-                "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/2048: half the error of the sum of squares (33 + dim/1024 "
+                "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/1024: half the error of the sum of squares (33 + dim/512 "
                 "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; residual_out "
                 "by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with rounding=eager k = 48 "
                 "(a reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way")

@@ -36,9 +36,9 @@ struct Merge {
 
 // What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all of c·x are -inf
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each holds V vectors of N
-//         elements in registers (V = 0: reads the row again), neighbours side by side
+//         elements in registers, neighbours side by side (or its part of the row in shared memory, or reads it again)
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; lanes · cluster · V · N >= dim; N = 1, or dim a
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim; N = 1, or dim a
 //         multiple of N and every row aligned for vectors of N
 template <class T, int N, int V>
 __global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid_constant__ SoftmaxParams p) {
@@ -58,11 +58,11 @@ __global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid
         float top = part.maximum;
 #pragma unroll
         for (int i = 0; i < N; ++i) top = fmaxf(top, x[i] * p.scale);
-        if constexpr (V == 0) part = Merge{}(part, {top, 0.0f});
+        if constexpr (V == kStreamedRow) part = Merge{}(part, {top, 0.0f});
         part.maximum = top;
-        if constexpr (V == 0) add_powers(x);
+        if constexpr (V == kStreamedRow) add_powers(x);
     });
-    if constexpr (V > 0) row.each([&](int, std::int64_t, const float (&x)[N]) { add_powers(x); });
+    if constexpr (V != kStreamedRow) row.each([&](int, std::int64_t, const float (&x)[N]) { add_powers(x); });
     const MaximumAndSum all = group.reduce(part, Merge{});
 
     const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;

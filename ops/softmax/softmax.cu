@@ -24,7 +24,7 @@ void launch(const Softmax& op, Context& context) {
                           .scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E)};
     kit::with_row_kernel(op.x.dtype, plan, [&](auto* type, auto width, auto vectors) {
         using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("softmax", softmax_kernel<T, width(), vectors()>, kit::row_launch(plan, rows.rows),
+        kit::launch("softmax", softmax_kernel<T, width(), vectors()>, kit::row_launch(plan, rows),
                     context.stream(), p);
     });
 }

@@ -20,6 +20,7 @@
 
 #include "kit/convert.cuh"
 #include "kit/launch.h"
+#include "kit/ptx/cp_async.cuh"
 #include "kit/reduce.cuh"
 #include "kit/row_plan.h"
 #include "kit/vector.cuh"
@@ -82,7 +83,7 @@ struct RowPart {
         step = group.size();
     }
 
-    // use(slot, index) for each vector of the thread. V = 0: as many as there are.
+    // use(slot, index) for each vector of the thread: V, or as many as there are.
     template <int N, int V, class F>
     __device__ __forceinline__ void each(F use) const {
         if constexpr (V > 0) {
@@ -93,49 +94,81 @@ struct RowPart {
             }
         } else {
             const std::int64_t stride = std::int64_t{step} * N;
-            for (std::int64_t index = std::int64_t{first} * N; index < dim; index += stride) use(0, index);
+            int v = 0;
+#pragma unroll 4
+            for (std::int64_t index = std::int64_t{first} * N; index < dim; index += stride) use(v++, index);
         }
     }
 };
 
-// A thread's part of one operand's row: held as V vectors of T, if the operand is stored as T (or absent), else (and
-// for V = 0) read where it is used.
+// The V vectors that a thread holds: in registers, in its own slots of the dynamic shared array, or none.
+template <class T, int N, int V>
+struct RowHome {
+    __device__ __forceinline__ Vec<T, N>& at(int v) { return vec[v]; }
+    __device__ __forceinline__ const Vec<T, N>& at(int v) const { return vec[v]; }
+    Vec<T, N> vec[V];
+};
+template <class T, int N>
+struct RowHome<T, N, kStreamedRow> {};
+template <class T, int N>
+struct RowHome<T, N, kSharedRow> {
+    __device__ __forceinline__ Vec<T, N>& at(int v) const {
+        return dynamic_shared<Vec<T, N>>()[static_cast<unsigned>(v) * blockDim.x + threadIdx.x];
+    }
+};
+
+// A thread's part of one operand's row: held, if the operand is stored as T (or absent), else (and always for a
+// streamed slice) read where it is used.
 template <class T, int N, int V>
 class RowSlice {
    public:
-    // An absent operand is `fill` everywhere; so is what a held slice has beyond the row.
+    // An absent operand is `fill` everywhere.
     __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row, float fill) {
         from_ = &from;
         row_ = row;
         fill_ = fill;
-        if constexpr (V > 0) {
-            held_ = from.data == nullptr || from.dtype == kDTypeOf<T>;
-            const T padding = from_float<T>(fill);
+        held_ = V != kStreamedRow && (from.data == nullptr || from.dtype == kDTypeOf<T>);
+        if constexpr (V != kStreamedRow) {
+            if (!held_) return;
+            if (from.data == nullptr) {
+                Vec<T, N> padding;
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
-#pragma unroll
-                for (int i = 0; i < N; ++i) vec[v][i] = padding;
+                for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
+                part.each<N, V>([&](int v, std::int64_t) { home_.at(v) = padding; });
+                return;
             }
-            if (from.data == nullptr || !held_) return;
             const T* data = static_cast<const T*>(from.data) + row * from.stride;
-            part.each<N, V>([&](int v, std::int64_t index) { vec[v] = load_aligned<N>(data + index); });
+            part.each<N, V>([&](int v, std::int64_t index) {
+                if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
+                    cp_async_16(&home_.at(v), data + index);
+                } else {
+                    home_.at(v) = load_aligned<N>(data + index);
+                }
+            });
+            if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
+                cp_async_commit();
+                cp_async_wait<0>();  // a thread reads only what it copied itself: no barrier
+            }
         }
     }
 
     __device__ __forceinline__ void get(int v, std::int64_t index, float (&to)[N]) const {
-        if constexpr (V > 0) {
-            if (held_) return to_floats(vec[v], to);
+        if constexpr (V != kStreamedRow) {
+            if (held_) return to_floats(home_.at(v), to);
         }
         if (from_->data != nullptr) return load_floats(*from_, row_, index, to);
 #pragma unroll
         for (int i = 0; i < N; ++i) to[i] = fill_;
     }
 
-    __device__ __forceinline__ void hold() { held_ = true; }
-
-    Vec<T, N> vec[V > 0 ? V : 1];
+    // Holds `vector` in slot v from now on; `hold` says that all slots are set.
+    __device__ __forceinline__ void put(int v, const Vec<T, N>& vector) {
+        if constexpr (V != kStreamedRow) home_.at(v) = vector;
+    }
+    __device__ __forceinline__ void hold() { held_ = V != kStreamedRow; }
 
    private:
+    RowHome<T, N, V> home_;
     const RowOperand* from_;
     std::int64_t row_;
     float fill_;
@@ -154,11 +187,11 @@ class Row {
    public:
     __device__ __forceinline__ Row(const Group& group, const RowShape& shape) : part(group, shape) {}
 
-    __device__ __forceinline__ void load(const RowInput& in, float fill = 0) {
+    __device__ __forceinline__ void load(const RowInput& in) {
         in_ = &in;
-        x_.load(part, in.x, part.row, fill);
+        x_.load(part, in.x, part.row, 0);
         if (in.residual.data == nullptr) return;
-        RowSlice<T, N, V> residual;
+        RowSlice<T, N, V == kSharedRow ? kStreamedRow : V> residual;
         residual.load(part, in.residual, part.row, 0);
         part.template each<N, V>([&](int v, std::int64_t index) {
             float x[N], r[N];
@@ -167,7 +200,7 @@ class Row {
 #pragma unroll
             for (int i = 0; i < N; ++i) x[i] += r[i];
             const Vec<T, N> sum = from_floats<T>(x);
-            if constexpr (V > 0) x_.vec[v] = sum;
+            x_.put(v, sum);
             if (in.residual_out.data != nullptr) {
                 store_aligned(static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride + index, sum);
             }
@@ -192,7 +225,7 @@ class Row {
         each([&](int v, std::int64_t, const float (&x)[N]) {
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                float& total = (N == 1 ? v : i) & 1 ? odd : even;
+                float& total = (N == 1 ? v : i) % 2 == 0 ? even : odd;
                 total += f(x[i]);
             }
         });
@@ -203,11 +236,11 @@ class Row {
 
    private:
     __device__ __forceinline__ void get(int v, std::int64_t index, float (&x)[N]) const {
-        if (V == 0 && in_->residual.data != nullptr && in_->residual_out.data != nullptr) {
+        if (V == kStreamedRow && in_->residual.data != nullptr && in_->residual_out.data != nullptr) {
             return load_floats(in_->residual_out, part.row, index, x);  // what this thread wrote itself
         }
         x_.get(v, index, x);
-        if (V > 0 || in_->residual.data == nullptr) return;
+        if (V != kStreamedRow || in_->residual.data == nullptr) return;
         float r[N];
         load_floats(in_->residual, part.row, index, r);
 #pragma unroll
@@ -255,7 +288,7 @@ __device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group,
 // Threads of a block that a row kernel is compiled for, and the vectors of its operand number `operand` that it holds.
 constexpr int row_bound(int vectors) { return weft::detail::row_threads(vectors); }
 constexpr int held_operand(int vectors, int operand) {
-    return operand < weft::detail::row_held(vectors) ? vectors : 0;
+    return operand < weft::detail::row_held(vectors) ? vectors : kStreamedRow;
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

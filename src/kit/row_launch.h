@@ -47,10 +47,11 @@ inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
 }
 
 // Dependent, for row kernels wait before they touch memory.
-inline LaunchShape row_launch(const RowPlan& plan, std::int64_t rows) {
-    return {.grid = dim3(static_cast<unsigned>(plan.blocks(rows))),
+inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
+    return {.grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
             .block = dim3(static_cast<unsigned>(plan.threads())),
             .cluster = static_cast<unsigned>(plan.cluster),
+            .dynamic_shared = static_cast<std::size_t>(plan.shared(problem.dim, problem.element_bytes)),
             .dependent = true};
 }
 
@@ -71,15 +72,15 @@ void with_row_kernel(DType dtype, const RowPlan& plan, F use) {
         using T = std::remove_pointer_t<decltype(type)>;
         const auto with_vectors = [&](auto width) {
             const auto call = [&](auto vectors) {
-                if constexpr (weft::detail::row_compiled(vectors(), width(), sizeof(T))) use(type, width, vectors);
+                if constexpr (weft::detail::row_compiled(vectors(), width())) use(type, width, vectors);
             };
             switch (plan.vectors) {
                 case 1: return call(std::integral_constant<int, 1>{});
                 case 2: return call(std::integral_constant<int, 2>{});
                 case 4: return call(std::integral_constant<int, 4>{});
                 case 8: return call(std::integral_constant<int, 8>{});
-                case 16: return call(std::integral_constant<int, 16>{});
-                default: return call(std::integral_constant<int, 0>{});
+                case kSharedRow: return call(std::integral_constant<int, kSharedRow>{});
+                default: return call(std::integral_constant<int, kStreamedRow>{});
             }
         };
         if (plan.width == 1) {

@@ -9,22 +9,33 @@
 
 namespace weft {
 
+// Where the row is between its load and its store.
+inline constexpr int kStreamedRow = 0;  // nowhere: it is read again
+inline constexpr int kSharedRow = -1;   // in dynamic shared memory
+
 struct RowPlan {
     int width = 1;    // elements of a vector: 16 bytes of them, or 1 where rows have tails or begin unaligned
-    int vectors = 1;  // vectors of a row that a thread holds in registers; 0: the row is read again instead
+    int vectors = 1;  // vectors of a row that a thread holds in registers, or one of the above
     int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
     int rows = 1;     // rows of a block
     int cluster = 1;  // blocks that share a row
 
     int threads() const { return lanes * rows; }
+    // Bytes of dynamic shared memory of a block.
+    std::int64_t shared(std::int64_t dim, int element_bytes) const {
+        const std::int64_t each = std::int64_t{width} * lanes * cluster;
+        return vectors == kSharedRow ? (dim + each - 1) / each * width * lanes * element_bytes : 0;
+    }
     std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
     friend bool operator==(const RowPlan&, const RowPlan&) = default;
 };
 
 inline std::string to_string(const RowPlan& plan) {
-    return "lanes=" + std::to_string(plan.lanes) + " vectors=" + std::to_string(plan.vectors) + "x" +
-           std::to_string(plan.width) + " rows=" + std::to_string(plan.rows) +
-           " cluster=" + std::to_string(plan.cluster);
+    const std::string home = plan.vectors == kSharedRow     ? "shared"
+                             : plan.vectors == kStreamedRow ? "streamed"
+                                                            : std::to_string(plan.vectors);
+    return "lanes=" + std::to_string(plan.lanes) + " vectors=" + home + "x" + std::to_string(plan.width) +
+           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster);
 }
 
 // What a plan is made for: rows of dim elements, which may be moved as whole 16-byte vectors or not.
@@ -39,17 +50,15 @@ namespace detail {
 
 // Of row kernels: the numbers of vectors they are compiled for, the most threads of a block, and about the
 // registers that a thread takes.
-inline constexpr int kRowVectors[] = {1, 2, 4, 8, 16};
-constexpr bool row_compiled(int vectors, int width, int element_bytes) {
-    if (width == 1) return vectors == 0 || vectors == 4 || vectors == 16;
-    return vectors <= 8 || element_bytes == 4;
-}
+inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
+inline constexpr int kRowVectors[] = {1, 2, 4, 8};
+constexpr bool row_compiled(int vectors, int width) { return vectors <= 0 || width > 1 || vectors == 4; }
 constexpr int row_threads(int vectors) { return vectors == 1 || vectors == 2 ? 1024 : 512; }
 // Operands that a thread holds beside the row: early loads hide latency, but registers are bytes in flight too.
-constexpr int row_held(int vectors) { return vectors == 0 || vectors > 4 ? 0 : vectors > 2 ? 1 : 2; }
+constexpr int row_held(int vectors) { return vectors <= 0 || vectors > 4 ? 0 : vectors > 2 ? 1 : 2; }
 constexpr int row_registers(int vectors, int operands) {
-    const int row = vectors <= 1 ? 36 : vectors <= 2 ? 48 : vectors <= 4 ? 62 : vectors <= 8 ? 94 : 128;
-    return row + 4 * vectors * std::min(operands, row_held(vectors));
+    const int row = vectors <= 0 ? 48 : vectors == 1 ? 36 : vectors == 2 ? 48 : vectors == 4 ? 62 : 94;
+    return row + 4 * std::max(vectors, 0) * std::min(operands, row_held(vectors));
 }
 
 // The fewest lanes that hold `vectors` vectors: a power of two in a warp, whole warps above.
@@ -60,53 +69,69 @@ constexpr int row_lanes(std::int64_t vectors) {
     return lanes;
 }
 
-inline int resident_blocks(const RowPlan& plan, int operands, const DeviceInfo& device) {
+inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int most = device.arch == 86 || device.arch == 89 || device.arch == 120 ? 1536 : 2048;
-    return std::min({32, most / plan.threads(), 65536 / (row_registers(plan.vectors, operands) * plan.threads())});
+    int blocks = std::min({32, most / plan.threads(),
+                           65536 / (row_registers(plan.vectors, problem.operands) * plan.threads())});
+    const std::int64_t shared = plan.shared(problem.dim, problem.element_bytes) + kRowStatic;
+    if (shared > device.shared_per_block) return 0;
+    return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
 }
 
 // Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one after
 // the other, no cluster barrier without need. Any other by the bytes that an SM keeps in flight (more than 64 KiB
 // gain nothing) and by whether several blocks take turns, so that one loads while another reduces or stores.
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
-    const int resident = resident_blocks(plan, problem.operands, device);
+    const int resident = resident_blocks(plan, problem, device);
     if (resident == 0) return -1;
     double split = 0;
     for (int c = plan.cluster; c > 1; c /= 2) split += 1;
     const std::int64_t room = std::int64_t{device.sms} * std::min(resident, std::max(1, 1024 / plan.threads()));
     if (plan.blocks(problem.rows) <= room) {
-        return 1000 - plan.vectors - (plan.cluster > 1 ? 2 : 0) - 0.5 * split - (plan.lanes > 32 ? 0.25 : 0);
+        const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
+        const auto slots = static_cast<double>((problem.dim + each - 1) / each);
+        return 1000 - slots - (plan.vectors <= 0 ? 2 : 0) - (plan.cluster > 1 ? 2 : 0) - 0.5 * split -
+               (plan.lanes > 32 ? 0.25 : 0);
     }
     static constexpr double kOverlap[] = {0, 0.6, 0.85, 0.95, 1};
     const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    return 1 + std::min(in_flight, 64.0) * kOverlap[std::min(resident, 4)] * (1 - 0.02 * split) - 0.01 * plan.vectors;
+    return 1 + std::min(in_flight, 64.0) * kOverlap[std::min(resident, 4)] * (1 - 0.02 * split) -
+           0.01 * (plan.vectors > 0 ? plan.vectors : 32);
+}
+
+// The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.
+inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, int cluster) {
+    RowPlan plan{.width = problem.whole ? 16 / problem.element_bytes : 1, .vectors = vectors, .lanes = lanes,
+                 .cluster = cluster};
+    if (!row_compiled(vectors, plan.width)) return {.lanes = 0};
+    if (vectors > 0) {
+        const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
+        const std::int64_t apart = std::int64_t{vectors} * cluster;
+        // Lanes of a row that read side by side: 256 bytes, where the row has them.
+        const std::int64_t side_by_side = plan.width == 1 ? 32 : 16;
+        plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, side_by_side)));
+        if (all <= std::int64_t{plan.lanes} * vectors / 2 && plan.width > 1 && vectors > 1) return {.lanes = 0};
+    }
+    if (plan.lanes > row_threads(vectors) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
+    if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
+    return plan;
 }
 
 }  // namespace detail
 
 inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
-    const int width = problem.whole ? 16 / problem.element_bytes : 1;
-    const std::int64_t vectors = std::max<std::int64_t>((problem.dim + width - 1) / width, 1);
     const int most_blocks = device.arch >= 90 ? std::max(device.max_cluster, 1) : 1;
-    // Lanes of a row that read side by side: 256 bytes, where the row has them.
-    const std::int64_t side_by_side = width == 1 ? 32 : 16;
-    RowPlan best{.width = width, .vectors = 0, .lanes = 512, .rows = 1, .cluster = most_blocks};
+    RowPlan best{.width = problem.whole ? 16 / problem.element_bytes : 1, .vectors = kStreamedRow, .lanes = 512,
+                 .rows = 1, .cluster = most_blocks};
     double best_score = -1;
+    const auto consider = [&](const RowPlan& plan) {
+        const double score = plan.lanes > 0 ? detail::row_score(plan, problem, device) : -1;
+        if (score > best_score) best = plan, best_score = score;
+    };
     for (int cluster = 1; cluster <= most_blocks; cluster *= 2) {
-        for (const int held : detail::kRowVectors) {
-            if (!detail::row_compiled(held, width, problem.element_bytes)) continue;
-            RowPlan plan{.width = width, .vectors = held, .cluster = cluster};
-            plan.lanes = detail::row_lanes((vectors + std::int64_t{held} * cluster - 1) / (std::int64_t{held} * cluster));
-            if (plan.lanes < side_by_side) {
-                plan.lanes = detail::row_lanes(std::min(vectors, side_by_side));
-                if (vectors <= std::int64_t{plan.lanes} * held / 2 && held > (width == 1 ? 4 : 1)) continue;
-            }
-            if (plan.lanes > detail::row_threads(held) || (cluster > 1 && plan.lanes < 128)) continue;
-            if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
-            const double score = detail::row_score(plan, problem, device);
-            if (score > best_score) best = plan, best_score = score;
-        }
+        for (const int held : detail::kRowVectors) consider(detail::row_candidate(problem, held, 0, cluster));
+        for (const int lanes : {256, 512}) consider(detail::row_candidate(problem, kSharedRow, lanes, cluster));
     }
     return best;
 }
