@@ -9,7 +9,7 @@ namespace {
 
 // Picks weight_map out of the parser's events and passes over everything else.
 class IndexEvents {
-  public:
+   public:
     using Json = nlohmann::json;
 
     bool null() { return scalar(); }
@@ -39,7 +39,7 @@ class IndexEvents {
     std::string error;
     bool found = false;
 
-  private:
+   private:
     bool in_map() const { return map_depth_ == depth_ && depth_ > 0; }
 
     bool open(bool object) {

@@ -42,9 +42,7 @@ inline std::int32_t centred_sum(std::uint64_t key, std::uint64_t index) {
     return static_cast<std::int32_t>(sum) - 2 * 0xffff;
 }
 
-inline float scale_of(double deviation) {
-    return static_cast<float>(deviation / kSumDeviation);
-}
+inline float scale_of(double deviation) { return static_cast<float>(deviation / kSumDeviation); }
 
 // To nearest even, like weft::encode, which is too slow for billions; no NaN, infinity or overflow gets here.
 inline std::uint16_t to_bf16(float value) {
@@ -91,9 +89,7 @@ struct Weight {
     }
 };
 
-double fan_in(std::int64_t inputs) {
-    return 1.0 / std::sqrt(static_cast<double>(inputs));
-}
+double fan_in(std::int64_t inputs) { return 1.0 / std::sqrt(static_cast<double>(inputs)); }
 
 std::vector<Weight> gemma_weights(const GemmaConfig& c) {
     constexpr double kNorm = 0.1, kBias = 0.02;
@@ -168,7 +164,7 @@ void parallel(int threads, std::uint64_t count, Work work) {
 }
 
 class ShardMaker {
-  public:
+   public:
     ShardMaker(const GemmaConfig& config, const RandomCheckpointOptions& options, std::uint64_t total)
         : config_(config), options_(options), total_(total) {
         const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -206,7 +202,7 @@ class ShardMaker {
         writer.finish();
     }
 
-  private:
+   private:
     void report(std::uint64_t bytes) {
         if (!options_.progress) return;
         const std::lock_guard lock(mutex_);

@@ -9,7 +9,7 @@ namespace {
 
 // The text part of a PPM: numbers between white space and comments.
 class PpmHeader {
-  public:
+   public:
     PpmHeader(std::span<const std::byte> file, const std::string& file_name)
         : file_(file), file_name_(file_name) {}
 
@@ -39,7 +39,7 @@ class PpmHeader {
         return file_.subspan(at_);
     }
 
-  private:
+   private:
     static constexpr int kEnd = -1;
 
     static bool is_digit(int c) { return c >= '0' && c <= '9'; }

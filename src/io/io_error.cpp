@@ -30,8 +30,6 @@ std::string shape_text(std::span<const std::int64_t> shape) {
     return out + "]";
 }
 
-std::string system_error() {
-    return std::strerror(errno);
-}
+std::string system_error() { return std::strerror(errno); }
 
 }  // namespace weft

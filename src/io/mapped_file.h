@@ -8,7 +8,7 @@
 namespace weft {
 
 class MappedFile {
-  public:
+   public:
     explicit MappedFile(const std::filesystem::path& path);  // throws Error(io)
     ~MappedFile();
     MappedFile(const MappedFile&) = delete;
@@ -16,7 +16,7 @@ class MappedFile {
 
     std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
 
-  private:
+   private:
     void* data_ = nullptr;
     std::size_t size_ = 0;
 };

@@ -47,7 +47,7 @@ std::optional<std::string_view> safetensors_name(DType dtype);
 // through one is a fault, and so is reading after another process cut the file short. The format does not
 // align data, so a view's pointer may be aligned to nothing; load_element() and memcpy are always safe.
 class SafetensorsFile {
-  public:
+   public:
     explicit SafetensorsFile(const std::filesystem::path& path);
 
     const std::string& path() const { return path_; }
@@ -57,7 +57,7 @@ class SafetensorsFile {
     // Throws Error(io) for a dtype or rank that weft::Tensor cannot hold.
     Tensor view(const SafetensorsEntry& entry) const;
 
-  private:
+   private:
     std::string path_;
     MappedFile map_;
     SafetensorsHeader header_;
@@ -70,7 +70,7 @@ inline constexpr std::int64_t kAnySize = -1;  // in a required shape: every size
 // folder that holds either (model.safetensors.index.json, then model.safetensors, then the only
 // *.safetensors).
 class Checkpoint {
-  public:
+   public:
     explicit Checkpoint(const std::filesystem::path& path);
 
     const std::string& path() const { return path_; }
@@ -87,7 +87,7 @@ class Checkpoint {
         return require(name, dtypes, std::span(shape.begin(), shape.size()));
     }
 
-  private:
+   private:
     struct Place {
         const SafetensorsFile* file;
         const SafetensorsEntry* entry;
@@ -106,7 +106,7 @@ std::map<std::string, std::string> parse_checkpoint_index(std::string_view json,
 // Writes one file: declare() every tensor, begin(), then write them in any order, finish(). The file appears
 // under its name at finish() and is removed if that never comes.
 class SafetensorsWriter {
-  public:
+   public:
     explicit SafetensorsWriter(const std::filesystem::path& path);
     ~SafetensorsWriter();
     SafetensorsWriter(const SafetensorsWriter&) = delete;
@@ -126,7 +126,7 @@ class SafetensorsWriter {
     // Throws Error(io) where a tensor's bytes were not all written.
     void finish();
 
-  private:
+   private:
     struct Slot;
     Slot& slot(const std::string& name);
 

@@ -53,7 +53,7 @@ const FormatDType* find_dtype(std::string_view name) {
 // Follows the parser's events through the only structure that a header may have; the first event out of
 // place ends the parse. No tree is built, so nesting and size cost nothing that the file does not contain.
 class HeaderEvents {
-  public:
+   public:
     using Json = nlohmann::json;
 
     bool null() { return unexpected("null"); }
@@ -106,17 +106,10 @@ class HeaderEvents {
 
     bool start_object(std::size_t) {
         switch (state_) {
-            case State::start:
-                state_ = State::in_header;
-                return true;
-            case State::want_metadata:
-                state_ = State::in_metadata;
-                return true;
-            case State::want_tensor:
-                state_ = State::in_tensor;
-                return true;
-            default:
-                return unexpected("an object");
+            case State::start: state_ = State::in_header; return true;
+            case State::want_metadata: state_ = State::in_metadata; return true;
+            case State::want_tensor: state_ = State::in_tensor; return true;
+            default: return unexpected("an object");
         }
     }
 
@@ -157,7 +150,7 @@ class HeaderEvents {
     SafetensorsHeader header;
     std::string error;
 
-  private:
+   private:
     enum class State {
         start,
         in_header,
@@ -209,26 +202,16 @@ class HeaderEvents {
 
     const char* wanted() const {
         switch (state_) {
-            case State::start:
-                return "an object";
-            case State::want_metadata:
-                return "__metadata__: expected an object of strings";
-            case State::want_metadata_value:
-                return "__metadata__: expected a string";
-            case State::want_tensor:
-                return "tensor {}: expected an object";
-            case State::want_dtype:
-                return "tensor {}: dtype: expected a string";
-            case State::want_shape:
-                return "tensor {}: shape: expected an array of sizes";
-            case State::in_shape:
-                return "tensor {}: shape: expected a size";
-            case State::want_offsets:
-                return "tensor {}: data_offsets: expected an array of two numbers";
-            case State::in_offsets:
-                return "tensor {}: data_offsets: expected a number of bytes";
-            default:
-                return "expected nothing more";
+            case State::start: return "an object";
+            case State::want_metadata: return "__metadata__: expected an object of strings";
+            case State::want_metadata_value: return "__metadata__: expected a string";
+            case State::want_tensor: return "tensor {}: expected an object";
+            case State::want_dtype: return "tensor {}: dtype: expected a string";
+            case State::want_shape: return "tensor {}: shape: expected an array of sizes";
+            case State::in_shape: return "tensor {}: shape: expected a size";
+            case State::want_offsets: return "tensor {}: data_offsets: expected an array of two numbers";
+            case State::in_offsets: return "tensor {}: data_offsets: expected a number of bytes";
+            default: return "expected nothing more";
         }
     }
 

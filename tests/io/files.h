@@ -18,7 +18,7 @@
 namespace weft::test {
 
 class Folder {
-  public:
+   public:
     Folder() {
         std::string pattern = (std::filesystem::temp_directory_path() / "weft-io-XXXXXX").string();
         if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
@@ -38,7 +38,7 @@ class Folder {
         return path_ / name;
     }
 
-  private:
+   private:
     std::filesystem::path path_;
 };
 
@@ -55,9 +55,7 @@ inline std::string safetensors(const std::string& header, const std::string& dat
     return out + header + data;
 }
 
-inline std::span<const std::byte> as_bytes(const std::string& text) {
-    return std::as_bytes(std::span(text));
-}
+inline std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 // The message of the Error(code) that `act` throws; a failure of the test where it throws none.
 inline std::string message_of(const std::function<void()>& act, ErrorCode code = ErrorCode::io) {
