@@ -9,7 +9,6 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-using test::Emulator;
 using test::fault_of;
 using test::kTsan;
 using test::names;

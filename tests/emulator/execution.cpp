@@ -1,4 +1,4 @@
-// The execution model: what correct kernels may rely on, in every order.
+// The execution model: what correct kernels may rely on, in every order, and on a GPU (on_gpu.cu).
 #include "support.h"
 
 #include "kit/ptx/atomic.cuh"
@@ -11,7 +11,7 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-using test::Emulator;
+using test::Buffer;
 using test::in_several_orders;
 using testing::Each;
 using testing::ElementsAre;
@@ -33,15 +33,16 @@ __global__ void row_sums(const float* in, float* out, int columns) {
     out[blockIdx.x] = total;
 }
 
-TEST_F(Emulator, SumsRowsInEveryOrder) {
+ON_BOTH(80, SumsRowsInEveryOrder) {
     constexpr int kRows = 5, kColumns = 300;
-    std::vector<float> in(kRows * kColumns);
-    for (int i = 0; i < kRows * kColumns; ++i) in[i] = static_cast<float>(i / kColumns + 1);
+    std::vector<float> rows(kRows * kColumns);
+    for (int i = 0; i < kRows * kColumns; ++i) rows[i] = static_cast<float>(i / kColumns + 1);
+    Buffer<float> in(rows);
     in_several_orders([&] {
-        std::vector<float> out(kRows, -1.0f);
+        Buffer<float> out(kRows, -1.0f);
         kit::launch("row_sums", row_sums, {.grid = kRows, .block = 128}, Stream{}, in.data(), out.data(),
                     kColumns);
-        EXPECT_THAT(out, ElementsAre(300.0f, 600.0f, 900.0f, 1200.0f, 1500.0f));
+        EXPECT_THAT(out.values(), ElementsAre(300.0f, 600.0f, 900.0f, 1200.0f, 1500.0f));
     });
 }
 
@@ -51,12 +52,13 @@ __global__ void indices(unsigned* out) {
     out[block * blockDim.x * blockDim.y * blockDim.z + thread] = block * 1000 + thread;
 }
 
-TEST_F(Emulator, ThreeDimensionsOfBlocksAndThreads) {
+ON_BOTH(80, ThreeDimensionsOfBlocksAndThreads) {
     in_several_orders([] {
-        std::vector<unsigned> out(2 * 3 * 4 * 5 * 3 * 2, ~0u);
+        Buffer<unsigned> out(2 * 3 * 4 * 5 * 3 * 2, ~0u);
         kit::launch("indices", indices, {.grid = dim3(2, 3, 4), .block = dim3(5, 3, 2)}, Stream{},
                     out.data());
-        for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], i / 30 * 1000 + i % 30);
+        const auto got = out.values();
+        for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i / 30 * 1000 + i % 30);
     });
 }
 
@@ -73,12 +75,13 @@ __global__ void rotate(int* out, int steps) {
     out[threadIdx.x] = values[threadIdx.x];
 }
 
-TEST_F(Emulator, DynamicSharedMemoryAndManyBarriers) {
+ON_BOTH(80, DynamicSharedMemoryAndManyBarriers) {
     in_several_orders([] {
-        std::vector<int> out(96);
+        Buffer<int> out(96);
         kit::launch("rotate", rotate, {.grid = 1, .block = 96, .dynamic_shared = 96 * sizeof(int)}, Stream{},
                     out.data(), 10);
-        for (int i = 0; i < 96; ++i) ASSERT_EQ(out[i], (i + 10) % 96);
+        const auto got = out.values();
+        for (int i = 0; i < 96; ++i) ASSERT_EQ(got[i], (i + 10) % 96);
     });
 }
 
@@ -99,11 +102,11 @@ __global__ void separate_storage(int* out) {
     if (threadIdx.x == 32) *out = one.value * 100 + two.value * 10 + dynamic[0];
 }
 
-TEST_F(Emulator, EachTagHasStorageOfItsOwn) {
-    int out = 0;
+ON_BOTH(80, EachTagHasStorageOfItsOwn) {
+    Buffer<int> out(1);
     kit::launch("separate_storage", separate_storage, {.grid = 1, .block = 64, .dynamic_shared = 4}, Stream{},
-                &out);
-    EXPECT_EQ(out, 123);
+                out.data());
+    EXPECT_EQ(out.value(), 123);
 }
 
 // Each block publishes a number; each reads its neighbour's through distributed shared memory.
@@ -116,12 +119,12 @@ __global__ void exchange_in_cluster(int* out) {
     kit::cluster_sync();
 }
 
-TEST_F(Emulator, ClustersReadTheNeighboursSharedMemory) {
+ON_BOTH(90, ClustersReadTheNeighboursSharedMemory) {
     in_several_orders([] {
-        std::vector<int> out(8);
+        Buffer<int> out(8);
         kit::launch("exchange_in_cluster", exchange_in_cluster, {.grid = 8, .block = 64, .cluster = 4},
                     Stream{}, out.data());
-        EXPECT_THAT(out, ElementsAre(101, 102, 103, 100, 105, 106, 107, 104));
+        EXPECT_THAT(out.values(), ElementsAre(101, 102, 103, 100, 105, 106, 107, 104));
     });
 }
 
@@ -134,12 +137,12 @@ __global__ void add_in_cluster(float* out) {
     if (kit::cluster_rank() == 0 && threadIdx.x < 32) out[threadIdx.x] = sums.values[threadIdx.x];
 }
 
-TEST_F(Emulator, AtomicsInDistributedSharedMemory) {
+ON_BOTH(90, AtomicsInDistributedSharedMemory) {
     in_several_orders([] {
-        std::vector<float> out(32);
+        Buffer<float> out(32);
         kit::launch("add_in_cluster", add_in_cluster, {.grid = 2, .block = 64, .cluster = 2}, Stream{},
                     out.data());
-        EXPECT_THAT(out, Each(4.0f));
+        EXPECT_THAT(out.values(), Each(4.0f));
     });
 }
 
@@ -159,12 +162,13 @@ __global__ void produce_and_consume(int* out) {
     }
 }
 
-TEST_F(Emulator, NamedBarriersBetweenProducersAndConsumers) {
+ON_BOTH(80, NamedBarriersBetweenProducersAndConsumers) {
     in_several_orders([] {
-        std::vector<int> out(192);
+        Buffer<int> out(192);
         kit::launch("produce_and_consume", produce_and_consume,
                     {.grid = 1, .block = 128, .dynamic_shared = 96 * sizeof(int)}, Stream{}, out.data());
-        for (int i = 0; i < 192; ++i) ASSERT_EQ(out[i], i % 96 + 32 + i / 96);
+        const auto got = out.values();
+        for (int i = 0; i < 192; ++i) ASSERT_EQ(got[i], i % 96 + 32 + i / 96);
     });
 }
 
@@ -184,14 +188,14 @@ __global__ void last_block_sums(float* partial, unsigned* counter, float* out) {
     *out = sum;
 }
 
-TEST_F(Emulator, TheLastBlockSeesWhatTheOthersWrote) {
+ON_BOTH(80, TheLastBlockSeesWhatTheOthersWrote) {
     in_several_orders([] {
-        std::vector<float> partial(10);
-        unsigned counter = 0;
-        float out = 0.0f;
+        Buffer<float> partial(10);
+        Buffer<unsigned> counter(1);
+        Buffer<float> out(1);
         kit::launch("last_block_sums", last_block_sums, {.grid = 10, .block = 32}, Stream{}, partial.data(),
-                    &counter, &out);
-        EXPECT_EQ(out, 55.0f);
+                    counter.data(), out.data());
+        EXPECT_EQ(out.value(), 55.0f);
     });
 }
 
@@ -200,14 +204,14 @@ __global__ void count_everything(int* counter, float* largest) {
     kit::atomic_max(largest, static_cast<float>(blockIdx.x * blockDim.x + threadIdx.x));
 }
 
-TEST_F(Emulator, AtomicsBetweenBlocks) {
+ON_BOTH(80, AtomicsBetweenBlocks) {
     in_several_orders([] {
-        int counter = 0;
-        float largest = 0.0f;
-        kit::launch("count_everything", count_everything, {.grid = 7, .block = 50}, Stream{}, &counter,
-                    &largest);
-        EXPECT_EQ(counter, 350);
-        EXPECT_EQ(largest, 349.0f);
+        Buffer<int> counter(1);
+        Buffer<float> largest(1);
+        kit::launch("count_everything", count_everything, {.grid = 7, .block = 50}, Stream{}, counter.data(),
+                    largest.data());
+        EXPECT_EQ(counter.value(), 350);
+        EXPECT_EQ(largest.value(), 349.0f);
     });
 }
 
@@ -220,14 +224,15 @@ __global__ void write_then_read(int* data, int* out, bool write) {
     }
 }
 
-TEST_F(Emulator, TheEndOfAKernelOrdersTheNext) {
+ON_BOTH(80, TheEndOfAKernelOrdersTheNext) {
     in_several_orders([] {
-        std::vector<int> data(128), out(128);
+        Buffer<int> data(128), out(128);
         kit::launch("write", write_then_read, {.grid = 4, .block = 32}, Stream{}, data.data(), out.data(),
                     true);
         kit::launch("read", write_then_read, {.grid = 4, .block = 32}, Stream{}, data.data(), out.data(),
                     false);
-        for (int i = 0; i < 128; ++i) ASSERT_EQ(out[i], 127 - i);
+        const auto got = out.values();
+        for (int i = 0; i < 128; ++i) ASSERT_EQ(got[i], 127 - i);
     });
 }
 
@@ -238,12 +243,13 @@ __global__ void exchange_in_warp(int* out) {
     out[threadIdx.x] = values[threadIdx.x ^ 1];
 }
 
-TEST_F(Emulator, SyncwarpOrdersMemoryInTheWarp) {
+ON_BOTH(80, SyncwarpOrdersMemoryInTheWarp) {
     in_several_orders([] {
-        std::vector<int> out(64);
+        Buffer<int> out(64);
         kit::launch("exchange_in_warp", exchange_in_warp, {.grid = 1, .block = 64, .dynamic_shared = 256},
                     Stream{}, out.data());
-        for (int i = 0; i < 64; ++i) ASSERT_EQ(out[i], i ^ 1);
+        const auto got = out.values();
+        for (int i = 0; i < 64; ++i) ASSERT_EQ(got[i], i ^ 1);
     });
 }
 
@@ -252,12 +258,12 @@ __global__ void some_exit(int* out) {
     out[threadIdx.x] = static_cast<int>(kit::ballot(true));
 }
 
-TEST_F(Emulator, WarpsGoOnWithoutTheLanesThatExited) {
+ON_BOTH(80, WarpsGoOnWithoutTheLanesThatExited) {
     in_several_orders([] {
-        std::vector<int> out(40);
+        Buffer<int> out(40);
         kit::launch("some_exit", some_exit, {.grid = 1, .block = 64}, Stream{}, out.data());
-        EXPECT_EQ(out[0], -1);
-        EXPECT_EQ(out[32], 0xff);
+        EXPECT_EQ(out.values()[0], -1);
+        EXPECT_EQ(out.values()[32], 0xff);
     });
 }
 
@@ -267,10 +273,10 @@ __global__ void counts(int* out) {
     if (threadIdx.x == 50) *out = count * 100 + some * 10 + all;
 }
 
-TEST_F(Emulator, BarriersThatCount) {
-    int out = 0;
-    kit::launch("counts", counts, {.grid = 1, .block = 99}, Stream{}, &out);
-    EXPECT_EQ(out, 3310);
+ON_BOTH(80, BarriersThatCount) {
+    Buffer<int> out(1);
+    kit::launch("counts", counts, {.grid = 1, .block = 99}, Stream{}, out.data());
+    EXPECT_EQ(out.value(), 3310);
 }
 
 __global__ void wait_for_flag(unsigned* flag, int* data, int* out) {
@@ -285,14 +291,17 @@ __global__ void wait_for_flag(unsigned* flag, int* data, int* out) {
     }
 }
 
-TEST_F(Emulator, AThreadCanWaitForAValueInMemory) {
+ON_BOTH(80, AThreadCanWaitForAValueInMemory) {
     in_several_orders([] {
-        unsigned flag = 0;
-        int data = 0, out = 0;
-        kit::launch("wait_for_flag", wait_for_flag, {.grid = 1, .block = 64}, Stream{}, &flag, &data, &out);
-        EXPECT_EQ(out, 42);
+        Buffer<unsigned> flag(1);
+        Buffer<int> data(1), out(1);
+        kit::launch("wait_for_flag", wait_for_flag, {.grid = 1, .block = 64}, Stream{}, flag.data(),
+                    data.data(), out.data());
+        EXPECT_EQ(out.value(), 42);
     });
 }
+
+#if !defined(__CUDACC__)
 
 __global__ void order_of_blocks(int* out, int* counter) {
     kit::dependency_wait();
@@ -302,11 +311,11 @@ __global__ void order_of_blocks(int* out, int* counter) {
 TEST_F(Emulator, OrdersAreRepeatableAndDiffer) {
     const auto blocks = [](uint64_t seed) {
         emulator::set_order(seed);
-        std::vector<int> out(16);
-        int counter = 0;
+        Buffer<int> out(16);
+        Buffer<int> counter(1);
         kit::launch("order_of_blocks", order_of_blocks, {.grid = 16, .block = 1, .dependent = true}, Stream{},
-                    out.data(), &counter);
-        return out;
+                    out.data(), counter.data());
+        return out.values();
     };
     EXPECT_TRUE(std::ranges::is_sorted(blocks(0)));
     EXPECT_EQ(blocks(5), blocks(5));
@@ -314,11 +323,14 @@ TEST_F(Emulator, OrdersAreRepeatableAndDiffer) {
     EXPECT_THAT(blocks(5), testing::UnorderedElementsAreArray(blocks(0)));
 }
 
-TEST_F(Emulator, ManySizesReuseTheSameFibers) {
+#endif
+
+ON_BOTH(80, ManySizesReuseTheSameFibers) {
     for (const unsigned threads : {1u, 1024u, 31u, 33u, 512u, 7u}) {
-        std::vector<unsigned> out(3 * threads, ~0u);
+        Buffer<unsigned> out(3 * threads, ~0u);
         kit::launch("indices", indices, {.grid = 3, .block = threads}, Stream{}, out.data());
-        for (unsigned i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], i / threads * 1000 + i % threads);
+        const auto got = out.values();
+        for (unsigned i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i / threads * 1000 + i % threads);
     }
 }
 

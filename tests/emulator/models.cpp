@@ -1,4 +1,5 @@
-// The host models of the PTX wrappers against plain loops over matrices and the documented definitions.
+// The PTX wrappers against plain loops over matrices and the documented definitions: their host models, and
+// on a GPU (on_gpu.cu) the instructions.
 #include "support.h"
 
 #include <cmath>
@@ -14,7 +15,7 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-using test::Emulator;
+using test::Buffer;
 using testing::ElementsAre;
 
 // ---- shuffles and votes ----
@@ -42,13 +43,14 @@ __global__ void shuffle_all_ways(Shuffled* out) {
                         .all = kit::all(lane < 31)};
 }
 
-TEST_F(Emulator, ShufflesAndVotes) {
+ON_BOTH(80, ShufflesAndVotes) {
     test::in_several_orders([] {
-        std::vector<Shuffled> out(64);
+        Buffer<Shuffled> out(64);
         kit::launch("shuffle_all_ways", shuffle_all_ways, {.grid = 1, .block = 64}, Stream{}, out.data());
+        const auto got = out.values();
         for (int i = 0; i < 64; ++i) {
             const int lane = i % 32;
-            const Shuffled& own = out[i];
+            const Shuffled& own = got[i];
             EXPECT_EQ(own.xor_3, lane ^ 3);
             EXPECT_EQ(own.xor_8_of_16, lane ^ 8);
             EXPECT_EQ(own.from_5, 5);
@@ -85,10 +87,11 @@ __global__ void load_matrices(Fragments* out) {
     out[threadIdx.x] = own;
 }
 
-TEST_F(Emulator, Ldmatrix) {
-    std::vector<Fragments> out(32);
+ON_BOTH(80, Ldmatrix) {
+    Buffer<Fragments> out(32);
     kit::launch("load_matrices", load_matrices, {.grid = 1, .block = 32, .dynamic_shared = 512}, Stream{},
                 out.data());
+    const auto got = out.values();
     const auto pair = [](int m, int row, int column, int next_row, int next_column) {
         return static_cast<uint32_t>((64 * m + 8 * next_row + next_column) << 16 |
                                      (64 * m + 8 * row + column));
@@ -96,11 +99,11 @@ TEST_F(Emulator, Ldmatrix) {
     for (int lane = 0; lane < 32; ++lane) {
         const int g = lane / 4, t = lane % 4 * 2;
         for (int m = 0; m < 4; ++m) {
-            EXPECT_EQ(out[lane].x4[m], pair(m, g, t, g, t + 1));
-            EXPECT_EQ(out[lane].x4_trans[m], pair(m, t, g, t + 1, g));
+            EXPECT_EQ(got[lane].x4[m], pair(m, g, t, g, t + 1));
+            EXPECT_EQ(got[lane].x4_trans[m], pair(m, t, g, t + 1, g));
             if (m >= 2) continue;
-            EXPECT_EQ(out[lane].x2[m], pair(m, g, t, g, t + 1));
-            EXPECT_EQ(out[lane].x2_trans[m], pair(m, t, g, t + 1, g));
+            EXPECT_EQ(got[lane].x2[m], pair(m, g, t, g, t + 1));
+            EXPECT_EQ(got[lane].x2_trans[m], pair(m, t, g, t + 1, g));
         }
     }
 }
@@ -142,12 +145,16 @@ void check_multiply(float scale) {
     std::uniform_int_distribution<int> small(-6, 6);
     std::vector<A> a(16 * K);
     std::vector<B> b(K * 8);
-    std::vector<float> c(16 * 8), d(16 * 8);
+    std::vector<float> c(16 * 8);
     for (A& value : a) value = A(scale * static_cast<float>(small(random)));
     for (B& value : b) value = B(static_cast<float>(small(random)));
     for (float& value : c) value = scale * static_cast<float>(small(random));
-    kit::launch("multiply", multiply<A, B, K>, {.grid = 1, .block = 32}, Stream{}, a.data(), b.data(),
-                c.data(), d.data());
+    Buffer<A> a_there(a);
+    Buffer<B> b_there(b);
+    Buffer<float> c_there(c), d_there(16 * 8);
+    kit::launch("multiply", multiply<A, B, K>, {.grid = 1, .block = 32}, Stream{}, a_there.data(),
+                b_there.data(), c_there.data(), d_there.data());
+    const auto d = d_there.values();
     for (int row = 0; row < 16; ++row) {
         for (int column = 0; column < 8; ++column) {
             float expected = c[row * 8 + column];
@@ -159,7 +166,7 @@ void check_multiply(float scale) {
     }
 }
 
-TEST_F(Emulator, MmaOfEveryType) {
+ON_BOTH(89, MmaOfEveryType) {
     test::in_several_orders([] {
         check_multiply<kit::bf16, kit::bf16, 16>(1.0f);
         check_multiply<kit::bf16, kit::bf16, 16>(0x1p-126f);
@@ -172,6 +179,8 @@ TEST_F(Emulator, MmaOfEveryType) {
         check_multiply<kit::e5m2, kit::e5m2, 32>(0x1p-16f);
     });
 }
+
+#if !defined(__CUDACC__)
 
 TEST_F(Emulator, WideningAgreesWithCudaForEveryValue) {
     const auto same = [](float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b; };
@@ -191,6 +200,8 @@ TEST_F(Emulator, WideningAgreesWithCudaForEveryValue) {
         ASSERT_TRUE(same(kit::detail::widen<kit::e5m2>(bits << 24, 3), static_cast<float>(five))) << bits;
     }
 }
+
+#endif
 
 // ---- cp.async ----
 
@@ -218,15 +229,15 @@ __global__ void copy_groups(const int4* in, int* landed, int4* out) {
     landed[4] = buffer[3].z;
 }
 
-TEST_F(Emulator, CopiesLandGroupByGroup) {
-    const std::vector<int4> in{{1, 2, 3, 4}, {5, 6, 7, 8}};  // the third is not there, and not read
-    std::vector<int> landed(5);
-    std::vector<int4> out(3);
+ON_BOTH(80, CopiesLandGroupByGroup) {
+    Buffer<int4> in({{1, 2, 3, 4}, {5, 6, 7, 8}});  // the third is not there, and not read
+    Buffer<int> landed(5);
+    Buffer<int4> out(3);
     kit::launch("copy_groups", copy_groups, {.grid = 1, .block = 1, .dynamic_shared = 64}, Stream{},
                 in.data(), landed.data(), out.data());
-    EXPECT_THAT(landed, ElementsAre(1, 6, 0, 5, 7));
-    EXPECT_EQ(out[1].w, 8);
-    EXPECT_EQ(out[2].w, 0);
+    EXPECT_THAT(landed.values(), ElementsAre(1, 6, 0, 5, 7));
+    EXPECT_EQ(out.values()[1].w, 8);
+    EXPECT_EQ(out.values()[2].w, 0);
 }
 
 // ---- memory and intrinsics ----
@@ -239,16 +250,18 @@ __global__ void move(const uint4* in, uint4* out) {
                kit::load_readonly(reinterpret_cast<const uint2*>(&in[2].z)));
 }
 
-TEST_F(Emulator, LoadsAndStores) {
-    const std::vector<uint4> in{{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}};
-    std::vector<uint4> out(3);
+ON_BOTH(80, LoadsAndStores) {
+    Buffer<uint4> in({{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}});
+    Buffer<uint4> out(3);
     kit::launch("move", move, {.grid = 1, .block = 1}, Stream{}, in.data(), out.data());
-    EXPECT_EQ(out[0].w, 4u);
-    EXPECT_EQ(out[1].x, 5u);
-    EXPECT_EQ(out[2].x, 9u);
-    EXPECT_EQ(out[2].y, 0u);
-    EXPECT_EQ(out[2].w, 12u);
+    EXPECT_EQ(out.values()[0].w, 4u);
+    EXPECT_EQ(out.values()[1].x, 5u);
+    EXPECT_EQ(out.values()[2].x, 9u);
+    EXPECT_EQ(out.values()[2].y, 0u);
+    EXPECT_EQ(out.values()[2].w, 12u);
 }
+
+#if !defined(__CUDACC__)
 
 TEST_F(Emulator, Intrinsics) {
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -275,6 +288,8 @@ TEST_F(Emulator, Intrinsics) {
     EXPECT_EQ(__saturatef(kNan), 0.0f);
     EXPECT_EQ(rsqrtf(4.0f), 0.5f);
 }
+
+#endif
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET
