@@ -7,7 +7,9 @@ is the sum. The exit code is 0 only if nothing failed.
 from __future__ import annotations
 
 import argparse
+import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -138,6 +140,20 @@ def pytest(log: Path) -> Count:
     return one(status) if count is None or (status != 0 and count.failed == 0) else count
 
 
+def planted(everything: bool) -> Callable[[Path], Count]:
+    """Faults planted in the real kernels: all of them, or one of each kind for each build that must find it."""
+
+    def run(log: Path) -> Count:
+        with (ROOT / "tests" / "emulator" / "mutations.csv").open(newline="") as table:
+            rows = list(csv.DictReader(table))
+        first = {(row["build"], row["finds"]): f"{row['op']}: {row['description']}" for row in reversed(rows)}
+        names = "|".join(re.escape(name) for name in first.values())
+        chosen = [] if everything else ["--only", f"^({names}) "]
+        return one(call([sys.executable, "tests/emulator/mutate.py", *chosen], log))
+
+    return run
+
+
 def beside_python(tool: str) -> str | None:
     """A tool of the environment that runs this script, or of the machine."""
     local = Path(sys.executable).parent / tool
@@ -187,30 +203,16 @@ def tidy(log: Path) -> Count:
     )
 
 
-def has_gpu() -> bool:
-    return shutil.which("nvidia-smi") is not None and call(["nvidia-smi", "-L"], LOGS / "gpu.log") == 0
-
-
-def on_gpu(log: Path) -> Count:
-    """The op suites once more, on the device."""
-    report = ROOT / "build" / "release" / "results" / "cuda.xml"
-    status = call(
-        ["build/release/test_ops", f"--gtest_output=xml:{report}"], log, {"WEFT_TEST_DEVICE": "cuda"}
-    )
-    count = read_junit(report)
-    return one(status) if count is None or (status != 0 and count.failed == 0) else count
-
-
-def suites() -> list[Suite]:
+def suites(thorough: bool) -> list[Suite]:
     found = [
         Suite("build", "release build, headers alone", build("release"), quick=True),
         Suite("unit", "unit suites", ctest("release"), quick=True),
     ]
-    if has_gpu():
-        found.append(Suite("cuda", "op suites on the GPU", on_gpu))
     for preset in SANITIZERS:
         found.append(Suite(f"build-{preset}", f"{preset} build", build(preset)))
         found.append(Suite(preset, f"unit suites under {preset}", ctest(preset)))
+    if (ROOT / "tests" / "emulator" / "mutations.csv").exists():
+        found.append(Suite("mutations", "planted faults that the emulator must find", planted(thorough)))
     return [
         *found,
         Suite("pytest", "command line, packaging, parity", pytest),
@@ -240,12 +242,13 @@ def run_suite(suite: Suite) -> Count:
 
 
 def main() -> int:
-    known = suites_by_name()
+    known = suites_by_name("--thorough" in sys.argv)
     parser = argparse.ArgumentParser(prog="./weft test", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the unit suites of the release build alone")
     parser.add_argument(
         "--only", nargs="+", metavar="SUITE", choices=sorted(known), help="these suites alone"
     )
+    parser.add_argument("--thorough", action="store_true", help="plant every fault, not one of each kind")
     parser.add_argument("--list", action="store_true", help="name the suites and end")
     parser.add_argument("--sources", action="store_true", help="name the C++ sources and end")
     options = parser.parse_args()
@@ -272,9 +275,9 @@ def main() -> int:
     return 1 if total.failed else 0
 
 
-def suites_by_name() -> dict[str, Suite]:
+def suites_by_name(thorough: bool) -> dict[str, Suite]:
     LOGS.mkdir(parents=True, exist_ok=True)
-    return {suite.name: suite for suite in suites()}
+    return {suite.name: suite for suite in suites(thorough)}
 
 
 if __name__ == "__main__":
