@@ -19,10 +19,12 @@ last_line() {
 step() {
     local title=$1 log=$logs/$2.log start=$SECONDS status=0
     shift 2
+    # A process group of its own, so that an interrupt can end all that the command has started.
+    set -m
     "$@" >"$log" 2>&1 </dev/null &
+    set +m
     local pid=$!
-    # A child of a script does not get the terminal's interrupt: hand it on.
-    trap 'kill -- "$pid" 2>/dev/null; say "interrupted"; exit 130' INT TERM
+    trap 'kill -- "-$pid" 2>/dev/null; say "interrupted"; exit 130' INT TERM
     if [ -t 2 ]; then
         while kill -0 "$pid" 2>/dev/null; do
             printf '\r\033[Kweft: %s %d s  %s' "$title" $((SECONDS - start)) "$(last_line "$log" 40)" >&2
