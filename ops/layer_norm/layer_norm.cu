@@ -12,7 +12,8 @@ namespace {
 DType row_dtype(const LayerNorm& op) { return op.residual ? op.residual.dtype : op.x.dtype; }
 
 RowProblem problem(const LayerNorm& op) {
-    return kit::row_problem(op.x, row_dtype(op), {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
+    return kit::row_problem(op.x, row_dtype(op),
+                            {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
 }
 
 LayerNormParams parameters(const LayerNorm& op, const RowProblem& rows, const RowPlan& plan) {
@@ -63,8 +64,10 @@ const RegisterImplementations<LayerNorm> kKernels{
       [](const LayerNorm& op, const DeviceInfo&) -> const char* {
           return op.rounding == LayerNorm::Rounding::fused ? nullptr : "only for rounding=fused";
       },
-      [](const LayerNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); }, launch},
-     {"eager", decline_eager, [](const LayerNorm&, const DeviceInfo&) { return std::string("lanes=128"); }, launch_eager}}};
+      [](const LayerNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); },
+      launch},
+     {"eager", decline_eager, [](const LayerNorm&, const DeviceInfo&) { return std::string("lanes=128"); },
+      launch_eager}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

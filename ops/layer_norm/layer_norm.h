@@ -8,17 +8,17 @@
 
 namespace weft {
 
-// r = x + residual, rounded to the residual's dtype; y = (r − mean) / √(var + eps) · (weight + weight_offset) + bias,
-// var the mean of (r − mean)², from a second pass over the values held.
+// r = x + residual, rounded to the residual's dtype; y = (r − mean) / √(var + eps) · (weight + weight_offset)
+// + bias, var the mean of (r − mean)², from a second pass over the values held.
 //
-// Without a residual r is x. residual_out receives r, and the norm reads that rounded value, so the call equals
-// "add, then norm". weight_offset is 1 where the weight is a modulation's scale.
+// Without a residual r is x. residual_out receives r, and the norm reads that rounded value, so the call
+// equals "add, then norm". weight_offset is 1 where the weight is a modulation's scale.
 //
-// An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is written:
-// one a row, amax / max.
+// An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is
+// written: one a row, amax / max.
 //
-// rounding=eager gives the bits of PyTorch's F.layer_norm(x + residual, [dim], weight, bias, eps) on the same GPU;
-// README.md says for which PyTorch and which sizes; other sizes are declined.
+// rounding=eager gives the bits of PyTorch's F.layer_norm(x + residual, [dim], weight, bias, eps) on the same
+// GPU; README.md says for which PyTorch and which sizes; other sizes are declined.
 struct LayerNorm {
     static constexpr std::string_view kName = "layer_norm";
     enum class Rounding { fused, eager };
@@ -34,8 +34,9 @@ struct LayerNorm {
 inline const Contract& LayerNorm::contract() {
     using Op = LayerNorm;
     static const Contract contract =
-        Describe<Op>(std::string(kName),
-                     "out = (r - mean(r)) / sqrt(var(r) + eps) · (weight + weight_offset) + bias, r = x + residual")
+        Describe<Op>(
+            std::string(kName),
+            "out = (r - mean(r)) / sqrt(var(r) + eps) · (weight + weight_offset) + bias, r = x + residual")
             .in("x", &Op::x, "... dim", kFloat, "the rows")
             .in("weight", &Op::weight, "dim", kFloat, "absent: 1, without an offset")
             .optional()
@@ -50,21 +51,25 @@ inline const Contract& LayerNorm::contract() {
             .out("out", &Op::out, "... dim", kFloat | kFp8, "the normalised rows")
             .in_place_of("x")
             .in_place_of("residual")
-            .in("scale", &Op::scale, "1", DType::fp32, "fp8 out: the stored value times this is the real value")
+            .in("scale", &Op::scale, "1", DType::fp32,
+                "fp8 out: the stored value times this is the real value")
             .optional()
             .fill(Fill::scale())
-            .out("token_scale", &Op::token_scale, "...", DType::fp32, "fp8 out: each row's own scale, amax / max")
+            .out("token_scale", &Op::token_scale, "...", DType::fp32,
+                 "fp8 out: each row's own scale, amax / max")
             .optional()
             .layout(Layout::dense)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the variance", {1e-5, 1e-6})
             .option("weight_offset", &Op::weight_offset, -1.0f, 1.0f, "added to the weight", {0, 1})
-            .option("rounding", &Op::rounding, {"fused", "eager"}, "once at the end, or as PyTorch's operators")
+            .option("rounding", &Op::rounding, {"fused", "eager"},
+                    "once at the end, or as PyTorch's operators")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.residual_out) return {};
                 if (!op.residual) return Violation{"residual_out", "expected a residual beside it, got none"};
                 if (op.residual_out.dtype == op.residual.dtype) return {};
-                return Violation{"residual_out", "expected residual's dtype " + std::string(name(op.residual.dtype)) +
-                                                     ", got " + std::string(name(op.residual_out.dtype))};
+                return Violation{"residual_out", "expected residual's dtype " +
+                                                     std::string(name(op.residual.dtype)) + ", got " +
+                                                     std::string(name(op.residual_out.dtype))};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.weight_offset == 0.0f || op.weight) return {};
@@ -76,21 +81,22 @@ inline const Contract& LayerNorm::contract() {
                     return Violation{"token_scale", "expected scale or token_scale, got both"};
                 }
                 if (is_fp8(op.out.dtype) || (!op.scale && !op.token_scale)) return {};
-                return Violation{op.scale ? "scale" : "token_scale",
-                                 "expected none, because out is " + std::string(name(op.out.dtype)) +
-                                     " and only fp8 is scaled"};
+                return Violation{op.scale ? "scale" : "token_scale", "expected none, because out is " +
+                                                                         std::string(name(op.out.dtype)) +
+                                                                         " and only fp8 is scaled"};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
                 for (const auto& [field, tensor] :
-                     {std::pair{"weight", &op.weight}, std::pair{"bias", &op.bias}, std::pair{"residual", &op.residual},
-                      std::pair{"out", &op.out}}) {
+                     {std::pair{"weight", &op.weight}, std::pair{"bias", &op.bias},
+                      std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
                     if (!*tensor || tensor->dtype == op.x.dtype) continue;
                     return Violation{field, "expected x's dtype with rounding=eager, got " +
                                                 std::string(name(tensor->dtype))};
                 }
                 if (op.weight_offset == 0.0f) return {};
-                return Violation{"weight_offset", "expected 0 with rounding=eager: F.layer_norm has no offset"};
+                return Violation{"weight_offset",
+                                 "expected 0 with rounding=eager: F.layer_norm has no offset"};
             })
             .work(+[](const Op& op) {
                 Work work;
@@ -102,13 +108,20 @@ inline const Contract& LayerNorm::contract() {
                 return work;
             })
             .tolerance(
-                "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's additions "
-                "and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ + ε₃₂·|r − mean|, "
-                "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − bias|) + "
-                "ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own "
-                "error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the mean")
+                "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's "
+                "additions "
+                "and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ + "
+                "ε₃₂·|r − mean|, "
+                "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − "
+                "bias|) + "
+                "ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its "
+                "own "
+                "error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the "
+                "mean")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
-            .source("arXiv:1607.06450; layer_norm, layer_norm_fp8, residual_add_layer_norm*, ln_modulate; SigLIP, ViT");
+            .source(
+                "arXiv:1607.06450; layer_norm, layer_norm_fp8, residual_add_layer_norm*, ln_modulate; "
+                "SigLIP, ViT");
     return contract;
 }
 

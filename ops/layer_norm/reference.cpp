@@ -25,7 +25,8 @@ Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding ro
     for (const double v : r) squares += (v - m.mean) * (v - m.mean), deviation += std::fabs(v - m.mean);
     m.scale = 1 / std::sqrt(squares / dim + eps);
     // Rounded differences err by ε₃₂ each; a wrong mean adds its error's square to the variance.
-    const double variance_error = m.mean_error * m.mean_error + 2 * kEps32 * (squares + m.mean_error * deviation) / dim;
+    const double variance_error =
+        m.mean_error * m.mean_error + 2 * kEps32 * (squares + m.mean_error * deviation) / dim;
     m.scale_error = (k + 6) / 2 * kEps32 + m.scale * m.scale * variance_error / 2;
     return m;
 }

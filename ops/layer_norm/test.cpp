@@ -26,7 +26,8 @@ TEST(LayerNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("layer_norm x=int8[4,8] out=bf16[4,8]"), HasSubstr("layer_norm.x: expected dtype"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] weight=bf16[7] out=bf16[4,8]"),
                 HasSubstr("layer_norm.weight: expected [dim=8], got [7]"));
-    EXPECT_THAT(rejection("layer_norm x=bf16[4,8] bias=bf16[2,8] out=bf16[4,8]"), HasSubstr("layer_norm.bias: expected"));
+    EXPECT_THAT(rejection("layer_norm x=bf16[4,8] bias=bf16[2,8] out=bf16[4,8]"),
+                HasSubstr("layer_norm.bias: expected"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8]{8,2} out=bf16[4,8]"),
                 HasSubstr("layer_norm.x: the last axis must be contiguous"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=bf16[4,9]"), HasSubstr("layer_norm.out: expected"));
@@ -36,8 +37,9 @@ TEST(LayerNorm, RejectsWhatTheContractExcludes) {
                 HasSubstr("layer_norm.residual_out: expected a residual beside it, got none"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=bf16[4,8] weight_offset=1"),
                 HasSubstr("layer_norm.weight_offset: expected 0 where there is no weight"));
-    EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=bf16[4,8] token_scale=fp32[4]"),
-                HasSubstr("layer_norm.token_scale: expected none, because out is bf16 and only fp8 is scaled"));
+    EXPECT_THAT(
+        rejection("layer_norm x=bf16[4,8] out=bf16[4,8] token_scale=fp32[4]"),
+        HasSubstr("layer_norm.token_scale: expected none, because out is bf16 and only fp8 is scaled"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] token_scale=fp32[4]"),
                 HasSubstr("layer_norm.token_scale: expected scale or token_scale, got both"));
     EXPECT_THAT(rejection("layer_norm out=bf16[4,8]"), HasSubstr("layer_norm.x: is required"));
@@ -48,11 +50,13 @@ TEST(LayerNorm, KeepsItsDigitsFarFromZero) {
     constexpr int kDim = 512;
     const Device device = WEFT_HAS_EMULATOR ? kEmulator : kCpu;
     std::vector<float> x(kDim), out(kDim);
-    for (int i = 0; i < kDim; ++i) x[static_cast<std::size_t>(i)] = 4096.0f + (i % 2 == 0 ? 0.0625f : -0.0625f);
+    for (int i = 0; i < kDim; ++i)
+        x[static_cast<std::size_t>(i)] = 4096.0f + (i % 2 == 0 ? 0.0625f : -0.0625f);
     run(LayerNorm{.x = Tensor(x.data(), DType::fp32, {1, kDim}, device),
                   .out = Tensor(out.data(), DType::fp32, {1, kDim}, device),
                   .eps = 0});
-    for (int i = 0; i < kDim; ++i) EXPECT_FLOAT_EQ(out[static_cast<std::size_t>(i)], i % 2 == 0 ? 1.0f : -1.0f);
+    for (int i = 0; i < kDim; ++i)
+        EXPECT_FLOAT_EQ(out[static_cast<std::size_t>(i)], i % 2 == 0 ? 1.0f : -1.0f);
 }
 
 }  // namespace

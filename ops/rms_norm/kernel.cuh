@@ -16,13 +16,15 @@ struct RmsNormParams {
 };
 
 // What    r = round(x + residual); y = r / sqrt(mean(r²) + eps) · (weight + offset) + bias
-// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each holds V vectors of N
-//         elements in registers, neighbours side by side (or its part of the row in shared memory, or reads it again)
+// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
+//         vectors of N elements, neighbours side by side, in registers (or its part of the row in shared
+//         memory, or it reads the row again)
 // Traffic every operand once (bound by memory); weight and bias come from the caches after the first rows
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim; N = 1, or dim a
-//         multiple of N and every row aligned for vectors of N
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
+//         N = 1, or dim a multiple of N and every row aligned for vectors of N
 template <class T, int N, int V>
-__global__ void __launch_bounds__(kit::row_bound(V)) rms_norm_kernel(const __grid_constant__ RmsNormParams p) {
+__global__ void __launch_bounds__(kit::row_bound(V))
+    rms_norm_kernel(const __grid_constant__ RmsNormParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::Group group{p.shape.lanes, p.shape.cluster};

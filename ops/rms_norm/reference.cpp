@@ -28,7 +28,8 @@ void reference(const RmsNorm& op, Oracle& oracle) {
             error[i] = kEps32 * (k * std::fabs(n) + std::fabs(y[i]));
             if (op.rounding == RmsNorm::Rounding::eager_cast) {
                 const double plain = r[i] * scale, off = kEps32 * k * std::fabs(plain);
-                const double low = round_to(op.x.dtype, plain - off), high = round_to(op.x.dtype, plain + off);
+                const double low = round_to(op.x.dtype, plain - off),
+                             high = round_to(op.x.dtype, plain + off);
                 y[i] = (low + high) / 2 * weight;
                 error[i] = (high - low) / 2 * std::fabs(weight) + kEps32 * std::fabs(y[i]);
             }

@@ -15,7 +15,8 @@ namespace {
 DType row_dtype(const RmsNorm& op) { return op.residual ? op.residual.dtype : op.x.dtype; }
 
 RowProblem problem(const RmsNorm& op) {
-    return kit::row_problem(op.x, row_dtype(op), {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
+    return kit::row_problem(op.x, row_dtype(op),
+                            {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
 }
 
 RmsNormParams parameters(const RmsNorm& op, const RowProblem& rows, const RowPlan& plan) {
@@ -39,10 +40,14 @@ void launch(const RmsNorm& op, Context& context) {
     });
 }
 
-// How many threads share a row in PyTorch's reduction of a contiguous fp32 [rows, dim] (they decide the sum's order):
-// rows side by side in a block as far as 512 threads go; a block's threads together where a row is long.
+// How many threads share a row in PyTorch's reduction of a contiguous fp32 [rows, dim] (they decide the sum's
+// order): rows side by side in a block as far as 512 threads go; a block's threads together where a row is
+// long.
 int eager_threads(const RowProblem& rows) {
-    const auto floor_pow2 = [](std::int64_t n) { return static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(n, 1, 512)))); };
+    const auto floor_pow2 = [](std::int64_t n) {
+        return static_cast<int>(
+            std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(n, 1, 512))));
+    };
     const int across = floor_pow2(rows.dim / 4), down = floor_pow2(rows.rows);
     const int height = std::min(down, 512 / std::min(across, 32));
     const int width = std::min(across, 512 / height);
@@ -56,7 +61,8 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
     if (rows.dim % 4 != 0 || rows.dim < 128 || rows.dim >= 131072) {
         return "PyTorch's order of summation is reproduced for dim a multiple of 4 from 128 to 131068";
     }
-    if (rows.rows * rows.dim > std::int64_t{1} << 29) return "PyTorch cuts a sum of more than 2^29 elements in pieces";
+    if (rows.rows * rows.dim > std::int64_t{1} << 29)
+        return "PyTorch cuts a sum of more than 2^29 elements in pieces";
     if (!kit::rows_allow(4, {&op.x, &op.weight, &op.residual, &op.residual_out, &op.out})) {
         return "every row must be aligned for 4 elements";
     }
@@ -65,7 +71,8 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
 
 void launch_eager(const RmsNorm& op, Context& context) {
     const RowProblem rows = problem(op);
-    const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = eager_threads(rows), .rows = 1, .cluster = 1};
+    const RowPlan plan{
+        .width = 4, .vectors = kStreamedRow, .lanes = eager_threads(rows), .rows = 1, .cluster = 1};
     const RmsNormParams p = parameters(op, rows, plan);
     // 1/dim as PyTorch computes it: outputs over inputs, both rounded.
     const float factor = static_cast<float>(rows.rows) / static_cast<float>(rows.rows * rows.dim);
@@ -82,8 +89,13 @@ const RegisterImplementations<RmsNorm> kKernels{
       [](const RmsNorm& op, const DeviceInfo&) -> const char* {
           return op.rounding == RmsNorm::Rounding::fused ? nullptr : "only for rounding=fused";
       },
-      [](const RmsNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); }, launch},
-     {"eager", decline_eager, [](const RmsNorm& op, const DeviceInfo&) { return "lanes=" + std::to_string(eager_threads(problem(op))); }, launch_eager}}};
+      [](const RmsNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); },
+      launch},
+     {"eager", decline_eager,
+      [](const RmsNorm& op, const DeviceInfo&) {
+          return "lanes=" + std::to_string(eager_threads(problem(op)));
+      },
+      launch_eager}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

@@ -8,15 +8,17 @@
 
 namespace weft {
 
-// r = x + residual, rounded to the residual's dtype; y = r / √(mean(r²) + eps) · (weight + weight_offset) + bias.
+// r = x + residual, rounded to the residual's dtype; y = r / √(mean(r²) + eps) · (weight + weight_offset) +
+// bias.
 //
-// Without a residual r is x. residual_out receives r, and the norm reads that rounded value, so the call equals
-// "add, then norm". weight_offset is 1 for the Gemma family, whose checkpoints store weight − 1.
+// Without a residual r is x. residual_out receives r, and the norm reads that rounded value, so the call
+// equals "add, then norm". weight_offset is 1 for the Gemma family, whose checkpoints store weight − 1.
 //
-// An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is written:
-// one a row, amax / max.
+// An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is
+// written: one a row, amax / max.
 //
-// rounding=eager gives the bits of the chain of PyTorch operators that models are written in, on the same GPU:
+// rounding=eager gives the bits of the chain of PyTorch operators that models are written in, on the same
+// GPU:
 //   x = x + residual; n = x.float(); n = n * rsqrt(n.pow(2).mean(-1, keepdim=True) + eps);
 //   eager      (n * (weight_offset + weight.float())).to(x.dtype)     as in Gemma
 //   eager_cast weight * n.to(x.dtype)                                 as in Llama, Qwen, Mistral
@@ -52,21 +54,25 @@ inline const Contract& RmsNorm::contract() {
             .out("out", &Op::out, "... dim", kFloat | kFp8, "the normalised rows")
             .in_place_of("x")
             .in_place_of("residual")
-            .in("scale", &Op::scale, "1", DType::fp32, "fp8 out: the stored value times this is the real value")
+            .in("scale", &Op::scale, "1", DType::fp32,
+                "fp8 out: the stored value times this is the real value")
             .optional()
             .fill(Fill::scale())
-            .out("token_scale", &Op::token_scale, "...", DType::fp32, "fp8 out: each row's own scale, amax / max")
+            .out("token_scale", &Op::token_scale, "...", DType::fp32,
+                 "fp8 out: each row's own scale, amax / max")
             .optional()
             .layout(Layout::dense)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the mean square", {1e-5, 1e-6})
             .option("weight_offset", &Op::weight_offset, -1.0f, 1.0f, "added to the weight", {0, 1})
-            .option("rounding", &Op::rounding, {"fused", "eager", "eager_cast"}, "once at the end, or as PyTorch's chain")
+            .option("rounding", &Op::rounding, {"fused", "eager", "eager_cast"},
+                    "once at the end, or as PyTorch's chain")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.residual_out) return {};
                 if (!op.residual) return Violation{"residual_out", "expected a residual beside it, got none"};
                 if (op.residual_out.dtype == op.residual.dtype) return {};
-                return Violation{"residual_out", "expected residual's dtype " + std::string(name(op.residual.dtype)) +
-                                                     ", got " + std::string(name(op.residual_out.dtype))};
+                return Violation{"residual_out", "expected residual's dtype " +
+                                                     std::string(name(op.residual.dtype)) + ", got " +
+                                                     std::string(name(op.residual_out.dtype))};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.weight_offset == 0.0f || op.weight) return {};
@@ -78,21 +84,24 @@ inline const Contract& RmsNorm::contract() {
                     return Violation{"token_scale", "expected scale or token_scale, got both"};
                 }
                 if (is_fp8(op.out.dtype) || (!op.scale && !op.token_scale)) return {};
-                return Violation{op.scale ? "scale" : "token_scale",
-                                 "expected none, because out is " + std::string(name(op.out.dtype)) +
-                                     " and only fp8 is scaled"};
+                return Violation{op.scale ? "scale" : "token_scale", "expected none, because out is " +
+                                                                         std::string(name(op.out.dtype)) +
+                                                                         " and only fp8 is scaled"};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
-                for (const auto& [field, tensor] : {std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
+                for (const auto& [field, tensor] :
+                     {std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
                     if (!*tensor || tensor->dtype == op.x.dtype) continue;
                     return Violation{field, "expected x's dtype with rounding=eager, got " +
                                                 std::string(name(tensor->dtype))};
                 }
-                if (op.bias) return Violation{"bias", "expected none with rounding=eager: the chain has no bias"};
+                if (op.bias)
+                    return Violation{"bias", "expected none with rounding=eager: the chain has no bias"};
                 if (op.rounding == Rounding::eager || !op.weight) return {};
                 if (op.weight_offset != 0.0f) {
-                    return Violation{"weight_offset", "expected 0 with rounding=eager_cast: the chain has no offset"};
+                    return Violation{"weight_offset",
+                                     "expected 0 with rounding=eager_cast: the chain has no offset"};
                 }
                 if (op.weight.dtype == op.x.dtype) return {};
                 return Violation{"weight", "expected x's dtype with rounding=eager_cast, got " +
@@ -108,13 +117,17 @@ inline const Contract& RmsNorm::contract() {
                 return work;
             })
             .tolerance(
-                "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/1024: half the error of the sum of squares (33 + dim/512 "
-                "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; residual_out "
-                "by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with rounding=eager k = 48 "
+                "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/1024: half the error of the sum of squares (33 + "
+                "dim/512 "
+                "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; "
+                "residual_out "
+                "by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with "
+                "rounding=eager k = 48 "
                 "(a reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
-            .source("arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm, "
-                    "rms_norm_dynamic_per_token_quant; Gemma, Llama and T5 norms");
+            .source(
+                "arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm, "
+                "rms_norm_dynamic_per_token_quant; Gemma, Llama and T5 norms");
     return contract;
 }
 

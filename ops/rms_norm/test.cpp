@@ -26,7 +26,8 @@ TEST(RmsNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("rms_norm x=int8[4,8] out=bf16[4,8]"), HasSubstr("rms_norm.x: expected dtype"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] weight=bf16[7] out=bf16[4,8]"),
                 HasSubstr("rms_norm.weight: expected [dim=8], got [7]"));
-    EXPECT_THAT(rejection("rms_norm x=bf16[4,8] weight=bf16[1,8] out=bf16[4,8]"), HasSubstr("rms_norm.weight: expected"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[4,8] weight=bf16[1,8] out=bf16[4,8]"),
+                HasSubstr("rms_norm.weight: expected"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8]{8,2} out=bf16[4,8]"),
                 HasSubstr("rms_norm.x: the last axis must be contiguous"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=int32[4,8]"), HasSubstr("rms_norm.out: expected dtype"));
@@ -37,7 +38,8 @@ TEST(RmsNorm, RejectsWhatTheContractExcludes) {
                 HasSubstr("rms_norm.residual_out: expected a residual beside it, got none"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] weight_offset=1"),
                 HasSubstr("rms_norm.weight_offset: expected 0 where there is no weight"));
-    EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] eps=-1"), HasSubstr("expected a value in [0, 1]"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] eps=-1"),
+                HasSubstr("expected a value in [0, 1]"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] scale=fp32[1]"),
                 HasSubstr("rms_norm.scale: expected none, because out is bf16 and only fp8 is scaled"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] token_scale=fp32[4]"),
@@ -49,7 +51,8 @@ TEST(RmsNorm, RejectsWhatTheContractExcludes) {
 
 TEST(RmsNorm, RejectsNullOverlapAndMixedDevices) {
     std::vector<std::uint16_t> memory(64);
-    RmsNorm op{.x = Tensor(memory.data(), DType::bf16, {2, 8}), .out = Tensor(memory.data() + 32, DType::bf16, {2, 8})};
+    RmsNorm op{.x = Tensor(memory.data(), DType::bf16, {2, 8}),
+               .out = Tensor(memory.data() + 32, DType::bf16, {2, 8})};
     EXPECT_NO_THROW(run(op));
     op.out = op.x;  // in place
     EXPECT_NO_THROW(run(op));
@@ -72,7 +75,8 @@ TEST(RmsNorm, ReadsTheRoundedResidual) {
     std::vector<float> out(16);
     for (int i = 0; i < 16; ++i) {
         store_element(DType::bf16, x16.data(), i, static_cast<double>(x[static_cast<std::size_t>(i)]));
-        store_element(DType::bf16, residual16.data(), i, static_cast<double>(residual[static_cast<std::size_t>(i)]));
+        store_element(DType::bf16, residual16.data(), i,
+                      static_cast<double>(residual[static_cast<std::size_t>(i)]));
     }
     run(RmsNorm{.x = Tensor(x16.data(), DType::bf16, {1, 16}, here()),
                 .residual = Tensor(residual16.data(), DType::bf16, {1, 16}, here()),
@@ -89,7 +93,8 @@ TEST(RmsNorm, GivesRowsOfUnitMeanSquareAndFullScaleCodes) {
     constexpr int kRows = 3, kDim = 1000;
     std::vector<float> x(kRows * kDim), out(x.size()), scale(kRows);
     std::vector<std::uint8_t> codes(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i)) * static_cast<float>(i / kDim + 1);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] = std::sin(static_cast<float>(i)) * static_cast<float>(i / kDim + 1);
     RmsNorm op{.x = Tensor(x.data(), DType::fp32, {kRows, kDim}, here()),
                .out = Tensor(out.data(), DType::fp32, {kRows, kDim}, here()),
                .eps = 0};

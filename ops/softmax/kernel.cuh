@@ -15,8 +15,8 @@ struct SoftmaxParams {
     float scale = 0;  // times log2(e): exponentials are powers of 2
 };
 
-// Logits seen so far: their maximum and the sum of 2^(logit - maximum). Where there is none the maximum is -inf and
-// 0 takes its place as a reference, so that no -inf - -inf arises.
+// Logits seen so far: their maximum and the sum of 2^(logit - maximum). Where there is none the maximum is
+// -inf and 0 takes its place as a reference, so that no -inf - -inf arises.
 struct MaximumAndSum {
     float maximum, sum;
 
@@ -26,7 +26,8 @@ struct MaximumAndSum {
 struct Merge {
     static __device__ __forceinline__ MaximumAndSum identity() { return {-INFINITY, 0.0f}; }
     // The one with the maximum is multiplied by 2^0 = 1 exactly, so the order of a and b does not matter.
-    __device__ __forceinline__ MaximumAndSum operator()(const MaximumAndSum& a, const MaximumAndSum& b) const {
+    __device__ __forceinline__ MaximumAndSum operator()(const MaximumAndSum& a,
+                                                        const MaximumAndSum& b) const {
         MaximumAndSum both{fmaxf(a.maximum, b.maximum), 0.0f};
         both.sum = __fadd_rn(__fmul_rn(a.sum, kit::exp2_approximate(a.maximum - both.reference())),
                              __fmul_rn(b.sum, kit::exp2_approximate(b.maximum - both.reference())));
@@ -34,11 +35,14 @@ struct Merge {
     }
 };
 
-// What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all of c·x are -inf
-// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each holds V vectors of N
-//         elements in registers, neighbours side by side (or its part of the row in shared memory, or reads it again)
+// What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all of c·x are
+// -inf Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each holds V
+// vectors of N
+//         elements in registers, neighbours side by side (or its part of the row in shared memory, or reads
+//         it again)
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim; N = 1, or dim a
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim; N =
+// 1, or dim a
 //         multiple of N and every row aligned for vectors of N
 template <class T, int N, int V>
 __global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid_constant__ SoftmaxParams p) {
@@ -68,7 +72,8 @@ __global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid
     const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
     row.each([&](int, std::int64_t index, float (&x)[N]) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
+        for (int i = 0; i < N; ++i)
+            x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
         kit::store_floats(p.out, row.part.row, index, x);
     });
 }

@@ -16,7 +16,8 @@ void reference(const Softmax& op, Oracle& oracle) {
     for (std::int64_t row = 0; row < x.rows; ++row) {
         double max = -std::numeric_limits<double>::infinity(), sum = 0, exponent = 0;
         for (std::int64_t i = 0; i < x.dim; ++i) {
-            const double v = load_element(op.x.dtype, op.x.data, row * x.stride + i) * static_cast<double>(op.scale);
+            const double v =
+                load_element(op.x.dtype, op.x.data, row * x.stride + i) * static_cast<double>(op.scale);
             logits[static_cast<std::size_t>(i)] = v;
             if (v > max) max = v;  // NaN is not larger, and reaches every element through the sum
         }
@@ -32,7 +33,8 @@ void reference(const Softmax& op, Oracle& oracle) {
             double error = 0;
             if (y > 0) error = y * kEps32 * (k + 4 * std::fabs(logits[i] - max) + 4 * exponent / sum);
             if (std::isfinite(logits[i])) error += 0x1p-125;
-            oracle.store(op.out, row * out.stride + static_cast<std::int64_t>(i), y, std::isfinite(y) ? error : 0);
+            oracle.store(op.out, row * out.stride + static_cast<std::int64_t>(i), y,
+                         std::isfinite(y) ? error : 0);
         }
     }
 }

@@ -28,14 +28,18 @@ inline const Contract& Softmax::contract() {
             .option("scale", &Op::scale, -65536.0f, 65536.0f, "multiplies the logits", {1, 0.125, -0.5})
             .work(+[](const Op& op) {
                 Work work;
-                work.bytes = static_cast<double>(bytes(op.x.dtype, op.x.numel()) + bytes(op.out.dtype, op.out.numel()));
+                work.bytes = static_cast<double>(bytes(op.x.dtype, op.x.numel()) +
+                                                 bytes(op.out.dtype, op.out.numel()));
                 work.flops = 6.0 * static_cast<double>(op.x.numel());
                 return work;
             })
             .tolerance(
-                "y·ε₃₂·(k + 4·t + 4·T) + 2⁻¹²⁵, t = |scale·x − max| the element's exponent, T its mean over the row "
-                "weighted by y, k = 150 + dim/256: what an approximate exponential (4·ε₃₂ each), the additions of "
-                "the sum in and between threads, each of which may rescale, and the last two roundings may err")
+                "y·ε₃₂·(k + 4·t + 4·T) + 2⁻¹²⁵, t = |scale·x − max| the element's exponent, T its mean over "
+                "the row "
+                "weighted by y, k = 150 + dim/256: what an approximate exponential (4·ε₃₂ each), the "
+                "additions of "
+                "the sum in and between threads, each of which may rescale, and the last two roundings may "
+                "err")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 968, 1000, 2048, 3001, 4096, 8200})
             .source("softmax, online softmax (arXiv:1805.02867); torch.softmax(x * scale, -1)");
     return contract;

@@ -38,7 +38,8 @@ TEST(Softmax, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("softmax x=int8[4,8] out=bf16[4,8]"), HasSubstr("softmax.x: expected dtype"));
     EXPECT_THAT(rejection("softmax x=bf16[4,8] out=fp8_e4m3[4,8]"), HasSubstr("softmax.out: expected dtype"));
     EXPECT_THAT(rejection("softmax x=bf16[4,8] out=bf16[4,9]"), HasSubstr("softmax.out: expected"));
-    EXPECT_THAT(rejection("softmax x=bf16[4,8]{8,2} out=bf16[4,8]"), HasSubstr("softmax.x: the last axis must be contiguous"));
+    EXPECT_THAT(rejection("softmax x=bf16[4,8]{8,2} out=bf16[4,8]"),
+                HasSubstr("softmax.x: the last axis must be contiguous"));
     EXPECT_THAT(rejection("softmax x=bf16[4,8] out=bf16[4,8] scale=1e9"), HasSubstr("expected a value in"));
     EXPECT_THAT(rejection("softmax out=bf16[4,8]"), HasSubstr("softmax.x: is required"));
 }
@@ -54,7 +55,8 @@ TEST(Softmax, SumsToOneAndIgnoresAShift) {
     for (const float v : y) sum += static_cast<double>(v);
     EXPECT_NEAR(sum, 1, 1e-5);
     const std::vector<float> z = softmax(shifted);
-    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(z[i], y[i], 1e-4f * y[i]) << i;  // 1024·log2(e) in fp32
+    for (std::size_t i = 0; i < y.size(); ++i)
+        EXPECT_NEAR(z[i], y[i], 1e-4f * y[i]) << i;  // 1024·log2(e) in fp32
 }
 
 TEST(Softmax, ARowWithoutAKeyGivesZerosAndNanReachesTheWholeRow) {

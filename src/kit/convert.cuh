@@ -1,4 +1,5 @@
-// Conversions between fp32 and every stored dtype: exact widening, one rounding to nearest even on the way back.
+// Conversions between fp32 and every stored dtype: exact widening, one rounding to nearest even on the way
+// back.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -38,8 +39,8 @@ __device__ __forceinline__ float to_float(e4m3 v) { return static_cast<float>(v)
 __device__ __forceinline__ float to_float(e5m2 v) { return static_cast<float>(v); }
 __device__ __forceinline__ float to_float(std::int8_t v) { return static_cast<float>(v); }
 
-// Rounds to nearest even. fp8 saturates to ± its largest value, infinities too, and NaN stays NaN; int8 saturates
-// and NaN becomes 0.
+// Rounds to nearest even. fp8 saturates to ± its largest value, infinities too, and NaN stays NaN; int8
+// saturates and NaN becomes 0.
 template <class T>
 __device__ __forceinline__ T from_float(float v) {
     if constexpr (std::is_same_v<T, float>) {
@@ -66,7 +67,8 @@ __device__ __forceinline__ float round_through(float v) {
 template <class T, int N>
 __device__ __forceinline__ void to_floats(const Vec<T, N>& from, float (&to)[N]) {
     if constexpr (std::is_same_v<T, bf16> && N % 2 == 0) {
-        // bf16 is the upper half of fp32: two from a 32-bit register, without taking it apart into 16-bit ones.
+        // bf16 is the upper half of fp32: two from a 32-bit register, without taking it apart into 16-bit
+        // ones.
         struct Words {
             unsigned at[N / 2];
         } words;
@@ -90,10 +92,11 @@ __device__ __forceinline__ Vec<T, N> from_floats(const float (&from)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i) to[i] = from_float<T>(from[i]);
     } else {
-        using Pair = std::conditional_t<
-            std::is_same_v<T, bf16>, __nv_bfloat162,
-            std::conditional_t<std::is_same_v<T, half>, __half2,
-                               std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x2_e4m3, __nv_fp8x2_e5m2>>>;
+        using Pair =
+            std::conditional_t<std::is_same_v<T, bf16>, __nv_bfloat162,
+                               std::conditional_t<std::is_same_v<T, half>, __half2,
+                                                  std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x2_e4m3,
+                                                                     __nv_fp8x2_e5m2>>>;
 #pragma unroll
         for (int i = 0; i < N; i += 2) {
             Pair pair;
@@ -110,7 +113,8 @@ __device__ __forceinline__ Vec<T, N> from_floats(const float (&from)[N]) {
     return to;
 }
 
-// Calls `use` with a null pointer to the device type of a floating dtype: a run-time dtype as a uniform branch.
+// Calls `use` with a null pointer to the device type of a floating dtype: a run-time dtype as a uniform
+// branch.
 template <class F>
 __host__ __device__ __forceinline__ void with_type(DType dtype, F use) {
     switch (dtype) {
@@ -161,8 +165,8 @@ __host__ __device__ constexpr float quantized_max(DType dtype) {
     return dtype == DType::fp8_e4m3 ? 448.0f : dtype == DType::fp8_e5m2 ? 57344.0f : 127.0f;
 }
 
-// The dynamic scale of values whose largest magnitude is `amax`: stored value times scale is the real value. Never
-// subnormal, so that its reciprocal is finite.
+// The dynamic scale of values whose largest magnitude is `amax`: stored value times scale is the real value.
+// Never subnormal, so that its reciprocal is finite.
 __host__ __device__ __forceinline__ float dynamic_scale(float amax, DType dtype) {
     return amax > 0.0f ? fmaxf(amax / quantized_max(dtype), 0x1p-126f) : 1.0f;
 }

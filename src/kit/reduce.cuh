@@ -29,20 +29,22 @@ __device__ __forceinline__ T shuffle_xor_all(T value, int lane_mask) {
     } words;
     memcpy(&words, &value, sizeof(T));
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i) words.at[i] = shuffle_xor(words.at[i], lane_mask);
+    for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+        words.at[i] = shuffle_xor(words.at[i], lane_mask);
     memcpy(&value, &words, sizeof(T));
     return value;
 }
 
-// Over aligned groups of `lanes` lanes of a warp, a power of two. Every lane gets the result, with the same bits:
-// a butterfly whose partners add the same two values. The whole warp takes part.
+// Over aligned groups of `lanes` lanes of a warp, a power of two. Every lane gets the result, with the same
+// bits: a butterfly whose partners add the same two values. The whole warp takes part.
 template <class T, class Combine>
 __device__ __forceinline__ T warp_reduce(T value, Combine combine, int lanes = 32) {
     if (lanes == 32) {
 #pragma unroll
         for (int mask = 16; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
     } else {
-        for (int mask = lanes >> 1; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
+        for (int mask = lanes >> 1; mask > 0; mask >>= 1)
+            value = combine(value, shuffle_xor_all(value, mask));
     }
     return value;
 }
@@ -76,9 +78,10 @@ struct Group {
         if (cluster > 1) cluster_sync();
     }
 
-    // Combine is commutative, associative but for rounding, and has identity(). All threads of the block (and the
-    // cluster) call it; all get the same bits. Two halves of scratch in turn need one barrier a reduction: a half
-    // is written again only after the next reduction's barrier, which nobody reaches before it has read.
+    // Combine is commutative, associative but for rounding, and has identity(). All threads of the block (and
+    // the cluster) call it; all get the same bits. Two halves of scratch in turn need one barrier a
+    // reduction: a half is written again only after the next reduction's barrier, which nobody reaches before
+    // it has read.
     template <class T, class Combine>
     __device__ __forceinline__ T reduce(T value, Combine combine) {
         value = warp_reduce(value, combine, lanes < 32 ? lanes : 32);
@@ -111,7 +114,8 @@ struct Group {
         while (width < count) width <<= 1;
         const int lane = static_cast<int>(threadIdx.x) & (width - 1);
         T value = lane < count ? parts[lane] : Combine::identity();
-        for (int mask = width >> 1; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
+        for (int mask = width >> 1; mask > 0; mask >>= 1)
+            value = combine(value, shuffle_xor_all(value, mask));
         return value;
     }
 };

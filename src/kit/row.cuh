@@ -1,18 +1,20 @@
-// The skeleton of row kernels: load a row, take its statistics, map it, store it. A kernel is a short body of these
-// phases; what varies at run time is a field of a plain struct, so variants are no copies:
+// The skeleton of row kernels: load a row, take its statistics, map it, store it. A kernel is a short body of
+// these phases; what varies at run time is a field of a plain struct, so variants are no copies:
 //
-//   load   Row::load(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is one more
+//   load   Row::load(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is
+//   one more
 //          operand of RowInput, added before the rounding.
 //   sum    Row::sum, Group::reduce: any statistic, in as many passes as it likes: the row is held.
-//   map    a function of (slot, index, values): weight, scale and shift, tanh gates. Its operands are RowOperands
+//   map    a function of (slot, index, values): weight, scale and shift, tanh gates. Its operands are
+//   RowOperands
 //          with a row number of their own ([D]: stride 0; [B, D]: a token's batch), held as RowSlices.
 //   store  store_row(RowOutput): fp32, 16 bits, fp8 with a static scale or one a row. Lanes own neighbouring
-//          vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a warp_max over
-//          them. Several outputs are several store_floats of the same mapped values.
+//          vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a
+//          warp_max over them. Several outputs are several store_floats of the same mapped values.
 //
-// A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v · size + t.
-// Vectors have N elements: 16 bytes, or 1 element for a launch in which some row has a tail or begins unaligned; so
-// there is no tail anywhere, and single elements of neighbouring lanes still coalesce.
+// A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v · size +
+// t. Vectors have N elements: 16 bytes, or 1 element for a launch in which some row has a tail or begins
+// unaligned; so there is no tail anywhere, and single elements of neighbouring lanes still coalesce.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +64,8 @@ struct RowShape {
     int lanes = 32, cluster = 1;
 };
 
-// Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row has
-// dim 0: it loads and stores nothing but takes part in reductions.
+// Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row
+// has dim 0: it loads and stores nothing but takes part in reductions.
 struct RowPart {
     std::int64_t row, dim;
     int first, step;
@@ -117,13 +119,14 @@ struct RowHome<T, N, kSharedRow> {
     }
 };
 
-// A thread's part of one operand's row: held, if the operand is stored as T (or absent), else (and always for a
-// streamed slice) read where it is used.
+// A thread's part of one operand's row: held, if the operand is stored as T (or absent), else (and always for
+// a streamed slice) read where it is used.
 template <class T, int N, int V>
 class RowSlice {
    public:
     // An absent operand is `fill` everywhere.
-    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row, float fill) {
+    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row,
+                                         float fill) {
         from_ = &from;
         row_ = row;
         fill_ = fill;
@@ -180,8 +183,8 @@ struct RowInput {
     RowOperand x, residual, residual_out;
 };
 
-// A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's dtype if
-// there is one (residual_out has the same), else x's.
+// A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
+// dtype if there is one (residual_out has the same), else x's.
 template <class T, int N, int V>
 class Row {
    public:
@@ -202,7 +205,8 @@ class Row {
             const Vec<T, N> sum = from_floats<T>(x);
             x_.put(v, sum);
             if (in.residual_out.data != nullptr) {
-                store_aligned(static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride + index, sum);
+                store_aligned(
+                    static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride + index, sum);
             }
         });
         x_.hold();
@@ -218,7 +222,8 @@ class Row {
         });
     }
 
-    // The thread's part of the sum of f(x) over the row: two chains of additions, for latency and for accuracy.
+    // The thread's part of the sum of f(x) over the row: two chains of additions, for latency and for
+    // accuracy.
     template <class F>
     __device__ __forceinline__ float sum(F f) const {
         float even = 0, odd = 0;
@@ -251,18 +256,19 @@ class Row {
     const RowInput* in_;
 };
 
-// Where a mapped row goes. fp8 has at most one of the two scales: a static one for all that is read, or one a row
-// that is computed and written.
+// Where a mapped row goes. fp8 has at most one of the two scales: a static one for all that is read, or one a
+// row that is computed and written.
 struct RowOutput {
     RowOperand out;
     const float* scale = nullptr;
     float* token_scale = nullptr;
 };
 
-// map(slot, index, values) turns the row's values into the result's, in place; it is called once more where a scale
-// of the row is needed first. All threads of the group call this.
+// map(slot, index, values) turns the row's values into the result's, in place; it is called once more where a
+// scale of the row is needed first. All threads of the group call this.
 template <class T, int N, int V, class Map>
-__device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group, const RowOutput& to, Map map) {
+__device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group, const RowOutput& to,
+                                          Map map) {
     float inverse = 1.0f;
     if (to.token_scale != nullptr) {
         float amax = 0.0f;
@@ -285,7 +291,8 @@ __device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group,
     });
 }
 
-// Threads of a block that a row kernel is compiled for, and the vectors of its operand number `operand` that it holds.
+// Threads of a block that a row kernel is compiled for, and the vectors of its operand number `operand` that
+// it holds.
 constexpr int row_bound(int vectors) { return weft::detail::row_threads(vectors); }
 constexpr int held_operand(int vectors, int operand) {
     return operand < weft::detail::row_held(vectors) ? vectors : kStreamedRow;

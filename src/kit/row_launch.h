@@ -20,7 +20,8 @@ inline RowInput row_input(const Tensor& x, const Tensor& residual, const Tensor&
     return {row_operand(x), row_operand(residual), row_operand(residual_out)};
 }
 inline RowOutput row_output(const Tensor& out, const Tensor& scale, const Tensor& token_scale) {
-    return {row_operand(out), scale ? scale.as<float>() : nullptr, token_scale ? token_scale.as<float>() : nullptr};
+    return {row_operand(out), scale ? scale.as<float>() : nullptr,
+            token_scale ? token_scale.as<float>() : nullptr};
 }
 
 // Whether the rows of all tensors that are there may be moved as vectors of `elements` elements.
@@ -31,8 +32,8 @@ inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensor
     return true;
 }
 
-// The problem of a kernel whose row has the shape of `x` and is held as `dtype`; `tensors` are x and all others that
-// have its last axis.
+// The problem of a kernel whose row has the shape of `x` and is held as `dtype`; `tensors` are x and all
+// others that have its last axis.
 inline RowProblem row_problem(const Tensor& x, DType dtype, std::initializer_list<const Tensor*> tensors) {
     const Rows rows = *fold_rows(x);
     const int element_bytes = bits(dtype) / 8;

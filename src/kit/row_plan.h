@@ -54,7 +54,8 @@ inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at mo
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr bool row_compiled(int vectors, int width) { return vectors <= 0 || width > 1 || vectors == 4; }
 constexpr int row_threads(int vectors) { return vectors == 1 || vectors == 2 ? 1024 : 512; }
-// Operands that a thread holds beside the row: early loads hide latency, but registers are bytes in flight too.
+// Operands that a thread holds beside the row: early loads hide latency, but registers are bytes in flight
+// too.
 constexpr int row_held(int vectors) { return vectors <= 0 || vectors > 4 ? 0 : vectors > 2 ? 1 : 2; }
 constexpr int row_registers(int vectors, int operands) {
     const int row = vectors <= 0 ? 48 : vectors == 1 ? 36 : vectors == 2 ? 48 : vectors == 4 ? 62 : 94;
@@ -78,15 +79,17 @@ inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const
     return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
 }
 
-// Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one after
-// the other, no cluster barrier without need. Any other by the bytes that an SM keeps in flight (more than 64 KiB
-// gain nothing) and by whether several blocks take turns, so that one loads while another reduces or stores.
+// Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one
+// after the other, no cluster barrier without need. Any other by the bytes that an SM keeps in flight (more
+// than 64 KiB gain nothing) and by whether several blocks take turns, so that one loads while another reduces
+// or stores.
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int resident = resident_blocks(plan, problem, device);
     if (resident == 0) return -1;
     double split = 0;
     for (int c = plan.cluster; c > 1; c /= 2) split += 1;
-    const std::int64_t room = std::int64_t{device.sms} * std::min(resident, std::max(1, 1024 / plan.threads()));
+    const std::int64_t room =
+        std::int64_t{device.sms} * std::min(resident, std::max(1, 1024 / plan.threads()));
     if (plan.blocks(problem.rows) <= room) {
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
@@ -96,13 +99,15 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     static constexpr double kOverlap[] = {0, 0.6, 0.85, 0.95, 1};
     const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    return 1 + std::min(in_flight, 64.0) * kOverlap[std::min(resident, 4)] * (1 - 0.02 * split) -
+    return 1 + std::min(in_flight, 64.0) * kOverlap[std::min(resident, 4)] * (1 - 0.05 * split) -
            0.01 * (plan.vectors > 0 ? plan.vectors : 32);
 }
 
 // The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.
 inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, int cluster) {
-    RowPlan plan{.width = problem.whole ? 16 / problem.element_bytes : 1, .vectors = vectors, .lanes = lanes,
+    RowPlan plan{.width = problem.whole ? 16 / problem.element_bytes : 1,
+                 .vectors = vectors,
+                 .lanes = lanes,
                  .cluster = cluster};
     if (!row_compiled(vectors, plan.width)) return {.lanes = 0};
     if (vectors > 0) {
@@ -111,7 +116,8 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, 
         // Lanes of a row that read side by side: 256 bytes, where the row has them.
         const std::int64_t side_by_side = plan.width == 1 ? 32 : 16;
         plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, side_by_side)));
-        if (all <= std::int64_t{plan.lanes} * vectors / 2 && plan.width > 1 && vectors > 1) return {.lanes = 0};
+        if (all <= std::int64_t{plan.lanes} * vectors / 2 && plan.width > 1 && vectors > 1)
+            return {.lanes = 0};
     }
     if (plan.lanes > row_threads(vectors) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
@@ -122,8 +128,11 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, 
 
 inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
     const int most_blocks = device.arch >= 90 ? std::max(device.max_cluster, 1) : 1;
-    RowPlan best{.width = problem.whole ? 16 / problem.element_bytes : 1, .vectors = kStreamedRow, .lanes = 512,
-                 .rows = 1, .cluster = most_blocks};
+    RowPlan best{.width = problem.whole ? 16 / problem.element_bytes : 1,
+                 .vectors = kStreamedRow,
+                 .lanes = 512,
+                 .rows = 1,
+                 .cluster = most_blocks};
     double best_score = -1;
     const auto consider = [&](const RowPlan& plan) {
         const double score = plan.lanes > 0 ? detail::row_score(plan, problem, device) : -1;
@@ -131,7 +140,8 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
     };
     for (int cluster = 1; cluster <= most_blocks; cluster *= 2) {
         for (const int held : detail::kRowVectors) consider(detail::row_candidate(problem, held, 0, cluster));
-        for (const int lanes : {256, 512}) consider(detail::row_candidate(problem, kSharedRow, lanes, cluster));
+        for (const int lanes : {256, 512})
+            consider(detail::row_candidate(problem, kSharedRow, lanes, cluster));
     }
     return best;
 }

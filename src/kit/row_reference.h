@@ -1,4 +1,5 @@
-// What the references of row ops share: the row that is read, and how a row is stored, scaled where it is fp8.
+// What the references of row ops share: the row that is read, and how a row is stored, scaled where it is
+// fp8.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +18,11 @@ inline std::vector<double> reference_row(const Tensor& x, const Tensor& residual
     for (std::int64_t i = 0; i < rows.dim; ++i) {
         double v = load_element(x.dtype, x.data, row * rows.stride + i);
         if (residual) {
-            const double other = load_element(residual.dtype, residual.data, row * fold_rows(residual)->stride + i);
+            const double other =
+                load_element(residual.dtype, residual.data, row * fold_rows(residual)->stride + i);
             sum[static_cast<std::size_t>(i)] = v + other;
-            v = round_to(residual.dtype, static_cast<double>(static_cast<float>(v) + static_cast<float>(other)));
+            v = round_to(residual.dtype,
+                         static_cast<double>(static_cast<float>(v) + static_cast<float>(other)));
         }
         r[static_cast<std::size_t>(i)] = v;
     }
@@ -37,7 +40,8 @@ inline std::vector<double> reference_row(const Tensor& x, const Tensor& residual
 struct ReferenceScale {
     double value = 1, error = 0;
 };
-inline ReferenceScale reference_scale(DType dtype, const std::vector<double>& y, const std::vector<double>& error) {
+inline ReferenceScale reference_scale(DType dtype, const std::vector<double>& y,
+                                      const std::vector<double>& error) {
     double amax = 0, worst = 0;  // NaN has no magnitude
     for (std::size_t i = 0; i < y.size(); ++i) {
         amax = std::max(amax, std::isnan(y[i]) ? 0 : std::fabs(y[i]));
@@ -51,8 +55,9 @@ inline ReferenceScale reference_scale(DType dtype, const std::vector<double>& y,
 }
 
 // Stores a row, y within ± error.
-inline void reference_store(const Tensor& out, const Tensor& scale, const Tensor& token_scale, std::int64_t row,
-                            const std::vector<double>& y, const std::vector<double>& error, Oracle& oracle) {
+inline void reference_store(const Tensor& out, const Tensor& scale, const Tensor& token_scale,
+                            std::int64_t row, const std::vector<double>& y, const std::vector<double>& error,
+                            Oracle& oracle) {
     ReferenceScale s;
     if (scale) s.value = load_element(DType::fp32, scale.data, 0);
     if (token_scale) {

@@ -10,8 +10,8 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// N consecutive elements. The default is 16 bytes, the widest access of a thread; N elements of a wider type are
-// moved as several 16-byte accesses, of a narrower type as one of 8 or 4 bytes.
+// N consecutive elements. The default is 16 bytes, the widest access of a thread; N elements of a wider type
+// are moved as several 16-byte accesses, of a narrower type as one of 8 or 4 bytes.
 template <class T, int N = 16 / static_cast<int>(sizeof(T))>
 struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vec {
     static constexpr int kSize = N;
@@ -37,7 +37,8 @@ __device__ __forceinline__ Vec<T, N> load_aligned(const T* from) {
     using Words = detail::Words<Vec<T, N>>;
     Words words;
 #pragma unroll
-    for (int i = 0; i < Words::kCount; ++i) words.at[i] = load(reinterpret_cast<const typename Words::Word*>(from) + i);
+    for (int i = 0; i < Words::kCount; ++i)
+        words.at[i] = load(reinterpret_cast<const typename Words::Word*>(from) + i);
     Vec<T, N> vector;
     memcpy(static_cast<void*>(&vector), &words, sizeof(vector));
     return vector;
@@ -48,7 +49,8 @@ __device__ __forceinline__ void store_aligned(T* to, const Vec<T, N>& vector) {
     Words words;
     memcpy(&words, static_cast<const void*>(&vector), sizeof(vector));
 #pragma unroll
-    for (int i = 0; i < Words::kCount; ++i) store(reinterpret_cast<typename Words::Word*>(to) + i, words.at[i]);
+    for (int i = 0; i < Words::kCount; ++i)
+        store(reinterpret_cast<typename Words::Word*>(to) + i, words.at[i]);
 }
 
 // Elements [0, count) from memory that is aligned to the element only; the others are `fill`.
@@ -90,10 +92,12 @@ __device__ __forceinline__ void store_vector(T* to, const Vec<T, N>& vector, int
 inline bool rows_aligned(const Tensor& tensor, int elements) {
     const std::int64_t bytes = static_cast<std::int64_t>(elements) * bits(tensor.dtype) / 8;
     const std::int64_t alignment = bytes < 16 ? bytes : 16;
-    if (alignment == 0 || reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(alignment) != 0)
+    if (alignment == 0 ||
+        reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(alignment) != 0)
         return false;
     for (int axis = 0; axis + 1 < tensor.rank; ++axis) {
-        if (tensor.shape[axis] > 1 && weft::bytes(tensor.dtype, tensor.stride[axis]) % alignment != 0) return false;
+        if (tensor.shape[axis] > 1 && weft::bytes(tensor.dtype, tensor.stride[axis]) % alignment != 0)
+            return false;
     }
     return true;
 }

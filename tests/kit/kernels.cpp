@@ -37,7 +37,8 @@ void expect_copies() {
             kit::launch("copy_vectors", copy_vectors<T, N>, {.grid = 1, .block = 32}, Stream{},
                         from.data() + offset, to.data() + offset, count, aligned);
             for (std::size_t i = static_cast<std::size_t>(offset); i < from.size(); ++i) {
-                ASSERT_EQ(static_cast<float>(to[i]), static_cast<float>(from[i])) << "offset " << offset << " at " << i;
+                ASSERT_EQ(static_cast<float>(to[i]), static_cast<float>(from[i]))
+                    << "offset " << offset << " at " << i;
             }
             ASSERT_EQ(static_cast<float>(to.back()), 40.0f) << "beyond " << count;
         }
@@ -88,18 +89,24 @@ __global__ void convert(const float* from, T* single, T* paired, T* by_dtype, fl
 }
 
 std::vector<float> awkward_floats(DType dtype) {
-    std::vector<float> values = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-45f, 3.4e38f, 1e6f, -1e6f, 448.0f, 464.0f, 465.0f, 57344.0f, 61440.0f};
+    std::vector<float> values = {0.0f, -0.0f, INFINITY, -INFINITY, NAN,    1e-40f,   -1e-45f, 3.4e38f,
+                                 1e6f, -1e6f, 448.0f,   464.0f,    465.0f, 57344.0f, 61440.0f};
     std::mt19937 random(1);
     // Every code, the middles between neighbours, and just beside them.
     const int codes = 1 << std::min(bits(dtype), 11);
     for (int code = 0; code < codes; ++code) {
-        const std::uint64_t wide = static_cast<std::uint64_t>(code) << (bits(dtype) - std::min(bits(dtype), 11));
-        const auto low = static_cast<float>(decode(dtype, wide)), high = static_cast<float>(decode(dtype, wide + 1));
+        const std::uint64_t wide = static_cast<std::uint64_t>(code)
+                                   << (bits(dtype) - std::min(bits(dtype), 11));
+        const auto low = static_cast<float>(decode(dtype, wide)),
+                   high = static_cast<float>(decode(dtype, wide + 1));
         const float middle = low + (high - low) / 2;
-        for (const float v : {low, middle, std::nextafterf(middle, INFINITY), std::nextafterf(middle, -INFINITY)}) values.push_back(v);
+        for (const float v :
+             {low, middle, std::nextafterf(middle, INFINITY), std::nextafterf(middle, -INFINITY)})
+            values.push_back(v);
     }
     for (int i = 0; i < 2000; ++i) {
-        values.push_back(std::ldexp(static_cast<float>(random()) / 4e9f - 0.5f, static_cast<int>(random() % 60) - 30));
+        values.push_back(
+            std::ldexp(static_cast<float>(random()) / 4e9f - 0.5f, static_cast<int>(random() % 60) - 30));
     }
     if (values.size() % 2 != 0) values.push_back(1);
     return values;
@@ -111,8 +118,9 @@ void expect_conversions() {
     const std::vector<float> values = awkward_floats(kDType);
     std::vector<T> single(values.size()), paired(values.size()), by_dtype(values.size());
     std::vector<float> widened(values.size());
-    kit::launch("convert", convert<T>, {.grid = static_cast<unsigned>(values.size() / 64 + 1), .block = 32}, Stream{},
-                values.data(), single.data(), paired.data(), by_dtype.data(), widened.data(), static_cast<int>(values.size()));
+    kit::launch("convert", convert<T>, {.grid = static_cast<unsigned>(values.size() / 64 + 1), .block = 32},
+                Stream{}, values.data(), single.data(), paired.data(), by_dtype.data(), widened.data(),
+                static_cast<int>(values.size()));
     for (std::size_t i = 0; i < values.size(); ++i) {
         const double expected = round_to(kDType, static_cast<double>(values[i]));
         const auto at = static_cast<std::int64_t>(i);
@@ -160,14 +168,17 @@ __global__ void reduce(const float* values, float* results, int lanes, int clust
 }
 
 void expect_reductions(int lanes, int threads, int cluster, unsigned blocks) {
-    SCOPED_TRACE("lanes " + std::to_string(lanes) + " threads " + std::to_string(threads) + " cluster " + std::to_string(cluster));
+    SCOPED_TRACE("lanes " + std::to_string(lanes) + " threads " + std::to_string(threads) + " cluster " +
+                 std::to_string(cluster));
     const std::size_t all = static_cast<std::size_t>(threads) * blocks;
     const std::size_t group = static_cast<std::size_t>(lanes) * static_cast<std::size_t>(cluster);
     std::vector<float> values(all), results(3 * all);
     std::mt19937 random(3);
     for (float& v : values) v = static_cast<float>(random() % 19) - 9;
-    kit::launch("reduce", reduce, {.grid = blocks, .block = static_cast<unsigned>(threads), .cluster = static_cast<unsigned>(cluster)},
-                Stream{}, values.data(), results.data(), lanes, cluster);
+    kit::launch(
+        "reduce", reduce,
+        {.grid = blocks, .block = static_cast<unsigned>(threads), .cluster = static_cast<unsigned>(cluster)},
+        Stream{}, values.data(), results.data(), lanes, cluster);
     for (std::size_t first = 0; first < all; first += group) {
         float sum = 0, max = -INFINITY, squares = 0;
         for (std::size_t i = first; i < first + group; ++i) {

@@ -1,5 +1,5 @@
-// The policy of row kernels, without a GPU: every plan must be one that a kernel is compiled for and that covers
-// the row, for all shapes of the workloads and many others.
+// The policy of row kernels, without a GPU: every plan must be one that a kernel is compiled for and that
+// covers the row, for all shapes of the workloads and many others.
 #include "kit/row_plan.h"
 
 #include <gtest/gtest.h>
@@ -13,16 +13,17 @@ namespace {
 
 void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
     const RowPlan plan = plan_rows(problem, device);
-    SCOPED_TRACE(device.name + " " + std::to_string(problem.rows) + " x " + std::to_string(problem.dim) + " of " +
-                 std::to_string(problem.element_bytes) + " bytes" + (problem.whole ? "" : ", not whole") + ": " +
-                 to_string(plan));
+    SCOPED_TRACE(device.name + " " + std::to_string(problem.rows) + " x " + std::to_string(problem.dim) +
+                 " of " + std::to_string(problem.element_bytes) + " bytes" +
+                 (problem.whole ? "" : ", not whole") + ": " + to_string(plan));
     EXPECT_EQ(plan.width, problem.whole ? 16 / problem.element_bytes : 1);
     EXPECT_TRUE(detail::row_compiled(plan.vectors, plan.width));
     EXPECT_LE(plan.threads(), detail::row_threads(plan.vectors));
     EXPECT_EQ(plan.threads() % 32, 0);
     EXPECT_GE(detail::resident_blocks(plan, problem, device), 1);
     EXPECT_LE(plan.cluster, device.arch >= 90 ? device.max_cluster : 1);
-    EXPECT_TRUE(plan.lanes > 32 ? plan.rows == 1 && plan.lanes % 32 == 0 : (plan.lanes & (plan.lanes - 1)) == 0);
+    EXPECT_TRUE(plan.lanes > 32 ? plan.rows == 1 && plan.lanes % 32 == 0
+                                : (plan.lanes & (plan.lanes - 1)) == 0);
     EXPECT_TRUE(plan.cluster == 1 || plan.lanes > 32) << "blocks of a cluster share one row each";
     EXPECT_GE(plan.blocks(problem.rows) * plan.rows, problem.rows * plan.cluster);
     if (plan.vectors > 0) {
@@ -33,8 +34,10 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
 TEST(RowPlan, IsOneThatAKernelTakes) {
     for (const std::string& name : device_names()) {
         for (const std::int64_t rows : {1, 2, 10, 131, 133, 968, 4096, 32768, 1 << 20}) {
-            for (const std::int64_t dim : {1, 2, 3, 8, 31, 32, 33, 64, 100, 128, 255, 256, 257, 1000, 1024, 1152, 2048, 3072, 4096,
-                                           5120, 8192, 12288, 16384, 32768, 50257, 65536, 131072, 262144, 262145, 1 << 22}) {
+            for (const std::int64_t dim :
+                 {1,    2,     3,     8,     31,    32,    33,     64,     100,    128,
+                  255,  256,   257,   1000,  1024,  1152,  2048,   3072,   4096,   5120,
+                  8192, 12288, 16384, 32768, 50257, 65536, 131072, 262144, 262145, 1 << 22}) {
                 for (const int bytes : {2, 4}) {
                     for (const bool whole : {false, true}) {
                         for (const int operands : {0, 1, 2}) {
@@ -54,7 +57,8 @@ TEST(RowPlan, ReadsRowsOnce) {
     for (const std::int64_t dim : {256, 4096, 16384, 65536, 131072, 262144}) {
         for (const int bytes : {2, 4}) {
             for (const std::int64_t rows : {1, 8192, 32768}) {
-                EXPECT_NE(plan_rows({rows, dim, bytes, true, 2}, h200).vectors, kStreamedRow) << rows << " x " << dim << " of " << bytes;
+                EXPECT_NE(plan_rows({rows, dim, bytes, true, 2}, h200).vectors, kStreamedRow)
+                    << rows << " x " << dim << " of " << bytes;
             }
         }
     }
@@ -64,7 +68,8 @@ TEST(RowPlan, ReadsRowsOnce) {
     EXPECT_EQ(plan_rows({4096, 262144, 2, true, 2}, a100).vectors, kStreamedRow);
 }
 
-// Every row of the workloads of these ops: on an H200 an SM has at least 32 KiB in flight, or the whole problem at once.
+// Every row of the workloads of these ops: on an H200 an SM has at least 32 KiB in flight, or the whole
+// problem at once.
 TEST(RowPlan, KeepsTheMemoryBusyOnAllWorkloads) {
     const DeviceInfo& h200 = *find_device("h200");
     std::ifstream file(WEFT_SOURCE_DIR "/workloads/transformer.csv");

@@ -1,6 +1,7 @@
 // One C function, for tests in Python: runs a case line over arrays that are already on the device.
 //
-//   c++ -std=c++20 -shared -fPIC -I include tests/parity/run_case.cpp -o run_case.so -L build/release -l:libweft.so.0
+//   c++ -std=c++20 -shared -fPIC -I include tests/parity/run_case.cpp -o run_case.so -L build/release
+//   -l:libweft.so.0
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -8,7 +9,8 @@
 #include "weft/case.h"
 #include "weft/memory.h"
 
-// `data`: one pointer for each field of the op, null where absent or shared. Returns 0, or 1 with the message in `error`.
+// `data`: one pointer for each field of the op, null where absent or shared. Returns 0, or 1 with the message
+// in `error`.
 extern "C" int weft_run_case(const char* line, void* const* data, char* error, std::size_t error_bytes) {
     try {
         weft::Case c = weft::Case::parse(line);

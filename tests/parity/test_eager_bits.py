@@ -14,7 +14,9 @@ if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = [p for folder in ("build/gpu", "build/release") for p in sorted((ROOT / folder).glob("libweft.so.*"))]
+LIBRARIES = [
+    p for folder in ("build/gpu", "build/release") for p in sorted((ROOT / folder).glob("libweft.so.*"))
+]
 if not LIBRARIES:
     pytest.skip("no library: build it, or scripts/gpu pack", allow_module_level=True)
 
@@ -23,7 +25,17 @@ FIELDS = {
     "layer_norm": ("x", "weight", "bias", "residual", "residual_out", "out", "scale", "token_scale"),
 }
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
-SHAPES = [(1, 128), (1, 4096), (1, 8192), (2, 1152), (7, 5120), (10, 1024), (16, 2048), (33, 16384), (256, 1152)]
+SHAPES = [
+    (1, 128),
+    (1, 4096),
+    (1, 8192),
+    (2, 1152),
+    (7, 5120),
+    (10, 1024),
+    (16, 2048),
+    (33, 16384),
+    (256, 1152),
+]
 SHAPES += [(968, 2048), (4096, 3072), (512, 4096), (300, 132), (5, 3000), (64, 65536), (3, 131068)]
 EPS = 1e-6
 
@@ -32,7 +44,14 @@ EPS = 1e-6
 def run(tmp_path_factory):
     shim = tmp_path_factory.mktemp("shim") / "run_case.so"
     library = LIBRARIES[0]
-    command = ["c++", "-std=c++20", "-shared", "-fPIC", f"-I{ROOT}/include", f"{ROOT}/tests/parity/run_case.cpp"]
+    command = [
+        "c++",
+        "-std=c++20",
+        "-shared",
+        "-fPIC",
+        f"-I{ROOT}/include",
+        f"{ROOT}/tests/parity/run_case.cpp",
+    ]
     subprocess.run([*command, "-o", str(shim), str(library), f"-Wl,-rpath,{library.parent}"], check=True)
     for dependency in sorted(library.parent.glob("lib*.so*")):
         if "weft" not in dependency.name:
@@ -42,7 +61,9 @@ def run(tmp_path_factory):
     def run_case(op: str, options: str, **tensors) -> None:
         fields = FIELDS[op]
         words = [f"{n}={DTYPES[t.dtype]}[{','.join(map(str, t.shape))}]" for n, t in tensors.items()]
-        pointers = (ctypes.c_void_p * len(fields))(*[tensors[f].data_ptr() if f in tensors else None for f in fields])
+        pointers = (ctypes.c_void_p * len(fields))(
+            *[tensors[f].data_ptr() if f in tensors else None for f in fields]
+        )
         message = ctypes.create_string_buffer(2000)
         torch.cuda.synchronize()
         line = " ".join([op, *words, options])
@@ -94,6 +115,8 @@ def test_layer_norm(run, rows, dim, dtype, affine):
     tensors = {"x": x, "out": torch.empty_like(x)}
     if affine:
         tensors |= {"weight": weight, "bias": bias}
-    expected = torch.nn.functional.layer_norm(x, [dim], weight if affine else None, bias if affine else None, EPS)
+    expected = torch.nn.functional.layer_norm(
+        x, [dim], weight if affine else None, bias if affine else None, EPS
+    )
     run("layer_norm", f"eps={EPS} rounding=eager", **tensors)
     check(tensors["out"], expected)
