@@ -45,11 +45,11 @@ __device__ __forceinline__ Welford merge_block(Welford w) {
     return merge(merge(scratch.warps[0], scratch.warps[2]), merge(scratch.warps[1], scratch.warps[3]));
 }
 
-// What    as layer_norm_kernel, but by running moments, merged in PyTorch's order: its kernel for rows of 4·n
-// elements Mapping a block of 128 threads a row; thread t takes the elements 4·(t + 128·k) + j, k outer, j =
-// 0…3 inner Traffic x is read twice (the second time from a cache), else every operand once Needs blockDim.x
-// = 128, dim a multiple of 4, rows aligned for 4 elements. The expressions are left to the compiler to
-//         contract, as PyTorch's are: written otherwise, other bits come out
+// What    as layer_norm_kernel, but by running moments, merged in the order of PyTorch's kernel
+// Mapping a block of 128 threads a row; thread t takes the elements 4·(t + 128·k) + j, k outer, j inner
+// Traffic x is read twice (the second time from a cache), every other operand once
+// Needs   blockDim.x = 128, dim a multiple of 4, rows aligned for 4 elements. The compiler contracts products
+//         and sums here as it does in PyTorch's build: written otherwise, other bits come out
 template <class T>
 __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_constant__ LayerNormParams p) {
     kit::dependency_wait();

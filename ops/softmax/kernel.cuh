@@ -35,15 +35,13 @@ struct Merge {
     }
 };
 
-// What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all of c·x are
-// -inf Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each holds V
-// vectors of N
-//         elements in registers, neighbours side by side (or its part of the row in shared memory, or reads
-//         it again)
+// What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
+// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
+//         vectors of N elements, neighbours side by side, in registers (or its part of the row in shared
+//         memory, or it reads the row again)
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim; N =
-// 1, or dim a
-//         multiple of N and every row aligned for vectors of N
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
+//         N = 1, or dim a multiple of N and every row aligned for vectors of N
 template <class T, int N, int V>
 __global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid_constant__ SoftmaxParams p) {
     kit::dependency_wait();

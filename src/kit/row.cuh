@@ -2,18 +2,17 @@
 // these phases; what varies at run time is a field of a plain struct, so variants are no copies:
 //
 //   load   Row::load(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is
-//   one more
-//          operand of RowInput, added before the rounding.
+//          one more operand of RowInput, added before the rounding.
 //   sum    Row::sum, Group::reduce: any statistic, in as many passes as it likes: the row is held.
 //   map    a function of (slot, index, values): weight, scale and shift, tanh gates. Its operands are
-//   RowOperands
-//          with a row number of their own ([D]: stride 0; [B, D]: a token's batch), held as RowSlices.
+//          RowOperands with a row number of their own ([D]: stride 0; [B, D]: a token's batch), held as
+//          RowSlices.
 //   store  store_row(RowOutput): fp32, 16 bits, fp8 with a static scale or one a row. Lanes own neighbouring
 //          vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a
 //          warp_max over them. Several outputs are several store_floats of the same mapped values.
 //
-// A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v · size +
-// t. Vectors have N elements: 16 bytes, or 1 element for a launch in which some row has a tail or begins
+// A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
+// Vectors have N elements: 16 bytes, or 1 element for a launch in which some row has a tail or begins
 // unaligned; so there is no tail anywhere, and single elements of neighbouring lanes still coalesce.
 #pragma once
 
