@@ -1,6 +1,8 @@
 // Rows of a table by number.
 #pragma once
 
+#include <optional>
+
 #include "weft/contract.h"
 
 namespace weft {
@@ -27,6 +29,10 @@ inline const Contract& Embedding::contract() {
             .in("table", &Op::table, "vocab dim", kFloat, "one row a token")
             .out("out", &Op::out, "... dim", kFloat, "the rows")
             .option("scale", &Op::scale, -1e30, 1e30, "what every element is multiplied by", {1, 45.25})
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.table.dim(0) > 0 || op.ids.numel() == 0) return {};
+                return Violation{"table", "expected at least one row, got none"};
+            })
             .work(+[](const Op& op) {
                 // Each row once, as though no id came twice.
                 const double elements = static_cast<double>(op.out.numel());

@@ -50,11 +50,13 @@ void reference(const GatedActivation& op, Oracle& oracle) {
         double inverse = 1, inverse_error = 0;
         if (op.scale) inverse = 1.0f / load_element(DType::fp32, op.scale.data, 0);
         if (op.token_scale) {
-            const double max = max_value(op.out.dtype), scale = amax > 0 ? amax / max : 1;
-            const double error = amax > 0 && std::isfinite(scale) ? amax_error / max + 2 * kEps32 * scale : 0;
+            const double max = max_value(op.out.dtype), scale = amax > 0 ? std::max(amax / max, 0x1p-126) : 1;
+            // Where fp32 may flush the whole row to zero, the scale may be 1 instead.
+            const bool vanishing = amax > 0 && amax <= amax_error;
+            const double error = vanishing ? 1 : amax > 0 && std::isfinite(scale) ? amax_error / max + 2 * kEps32 * scale : 0;
             oracle.store(op.token_scale, row, scale, error);
             inverse = 1 / scale;
-            inverse_error = std::isfinite(scale) ? error / scale + 2 * kEps32 : 0;
+            inverse_error = vanishing ? 1 : std::isfinite(scale) ? error / scale + 2 * kEps32 : 0;
         }
         for (std::int64_t i = 0; i < out.dim; ++i) {
             const Product& p = products[static_cast<std::size_t>(i)];

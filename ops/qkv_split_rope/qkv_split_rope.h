@@ -98,6 +98,14 @@ inline const Contract& QkvSplitRope::contract() {
                                             "] for rotary_dim=" + std::to_string(op.rotated()) + ", got half=" +
                                             std::to_string(op.cos.dim(-1))};
             })
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (!op.cos || op.positions || op.cache_offset_add) return {};
+                const std::int64_t tokens = op.qkv.dim(0), rows = op.cos.dim(0);
+                if (op.cache_offset + tokens <= rows) return {};
+                return Violation{"cos", "expected at least cache_offset + tokens = " +
+                                            std::to_string(op.cache_offset + tokens) +
+                                            " rows without positions, got " + std::to_string(rows)};
+            })
             .work(+[](const Op& op) {
                 // Of the caches, only the new rows; of the tables, only the rows that are used.
                 const double tokens = static_cast<double>(op.qkv.dim(0)), elements = static_cast<double>(op.qkv.numel());

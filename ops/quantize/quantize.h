@@ -13,8 +13,9 @@ namespace weft {
 //   scale        one for the tensor, read (static quantisation); without any of the three the scale is 1: a cast
 //   tensor_scale one for the tensor, written: amax / max (dynamic quantisation)
 //   token_scale  one a row, written: the row's amax / max
-// A written scale is 1 where the amax is 0, and NaN where an element is. Nothing waits for the host, so a captured
-// graph quantises whatever it finds when it is replayed.
+// A written scale is 1 where the amax is 0, and at least 2⁻¹²⁶, so that its reciprocal is finite. NaN does not count
+// towards the amax, and stays NaN in its own code. Nothing waits for the host, so a captured graph quantises
+// whatever it finds when it is replayed.
 struct Quantize {
     static constexpr std::string_view kName = "quantize";
 

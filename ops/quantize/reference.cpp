@@ -20,7 +20,7 @@ double row_amax(const Quantize& op, const Rows& x, std::int64_t row) {
 
 // Stores amax / max, and gives the fp32 number that the codes are divided by.
 double store_scale(const Quantize& op, const Tensor& tensor, std::int64_t at, double amax, Oracle& oracle) {
-    const double scale = amax > 0 ? amax / max_value(op.out.dtype) : 1;
+    const double scale = amax > 0 ? std::max(amax / max_value(op.out.dtype), 0x1p-126) : 1;
     oracle.store(tensor, at, scale, std::isfinite(scale) ? kEps32 * scale : 0);
     return round_to(DType::fp32, scale);
 }

@@ -20,7 +20,7 @@ void reference(const Rope& op, Oracle& oracle) {
     if (op.x.numel() == 0) return;
     const std::int64_t head_dim = op.x.dim(-1), heads = op.x.dim(-2), tokens = op.x.dim(-3);
     const int axes = op.x.rank - 2;
-    for (std::int64_t token = 0; token < op.x.numel() / (heads * head_dim); ++token) {
+    for (std::int64_t token = 0; token < op.tokens(); ++token) {
         const std::int64_t position =
             op.positions ? load_integer(op.positions.dtype, op.positions.data, offset_of(op.positions, axes, token))
                          : op.start + token % tokens;

@@ -15,7 +15,7 @@ struct RopePlan {
 };
 
 RopePlan plan(const Rope& op, const DeviceInfo& device) {
-    const std::int64_t head_dim = op.x.dim(-1), heads = op.x.dim(-2), tokens = op.x.numel() / (heads * head_dim);
+    const std::int64_t head_dim = op.x.dim(-1), heads = op.x.dim(-2), tokens = op.tokens();
     const kit::Rotation r = kit::rotation_of(op, head_dim, op.start, 0);
     RopePlan plan{};
     plan.block_tokens = kit::tokens_a_block(tokens, device);
@@ -43,7 +43,7 @@ RopeParams parameters(const Rope& op, const RopePlan& plan) {
     p.x = op.x.data;
     p.out = op.out.data;
     p.heads = op.x.dim(-2);
-    p.tokens = op.x.numel() / (p.heads * op.x.dim(-1));
+    p.tokens = op.tokens();
     p.block_tokens = plan.block_tokens;
     p.in_place = op.x.data == op.out.data;
     p.aligned = kit::heads_aligned(op.x, op.rotated()) && kit::heads_aligned(op.out, op.rotated());

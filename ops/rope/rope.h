@@ -26,6 +26,11 @@ struct Rope {
     std::int64_t rotary_dim = 0;
     std::int64_t start = 0;
 
+    std::int64_t tokens() const {  // of all leading axes
+        std::int64_t n = 1;
+        for (int axis = 0; axis < x.rank - 2; ++axis) n *= x.shape[axis];
+        return n;
+    }
     std::int64_t rotated() const { return rotary_dim == 0 ? x.dim(-1) : rotary_dim; }
 
     static const Contract& contract();
@@ -93,7 +98,7 @@ inline const Contract& Rope::contract() {
             .work(+[](const Op& op) {
                 // Of the tables, only the rows that are used.
                 const double elements = static_cast<double>(op.x.numel());
-                const double tokens = static_cast<double>(op.x.numel() / (op.x.dim(-1) * op.x.dim(-2)));
+                const double tokens = static_cast<double>(op.tokens());
                 Work work{.bytes = elements * 2 * bits(op.x.dtype) / 8, .flops = 3 * elements};
                 if (op.positions) work.bytes += tokens * bits(op.positions.dtype) / 8;
                 if (op.cos) work.bytes += tokens * static_cast<double>(op.rotated()) * bits(op.cos.dtype) / 8;
