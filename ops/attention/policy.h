@@ -30,6 +30,12 @@ struct Tile {
     constexpr int offset(int row, int chunk) const {
         return row * pitch() + (swizzled() ? chunk ^ (row & 7) : chunk) * 8;
     }
+    // `from` moved by an even number of chunks and by whole 16 rows. A lane's first offset is computed once;
+    // what changes from step to step is a constant, so an ldmatrix costs at most one integer instruction
+    // more.
+    constexpr int moved(int from, int chunks, int rows) const {
+        return (swizzled() ? (from ^ chunks % 8 * 8) + chunks / 8 * 64 : from + chunks * 8) + rows * pitch();
+    }
     constexpr int slot() const { return kKeys * pitch(); }  // elements of a tile
     constexpr int merge_floats() const {
         return row_tiles() * (head_dim / 2 + 4);

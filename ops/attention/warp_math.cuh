@@ -40,6 +40,8 @@ template <class T, int kHeadDim, int kRowTiles>
 __device__ __forceinline__ void multiply_scores(Scores<kRowTiles>& s, const T* q, const T* k) {
     constexpr Tile kTile{kHeadDim};
     const int lane = static_cast<int>(threadIdx.x % 32);
+    const int query = kTile.offset(lane % 16, lane / 16);
+    const int key = kTile.offset(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 #pragma unroll
     for (auto& tile : s) {
         for (auto& c : tile) c[0] = c[1] = c[2] = c[3] = 0;
@@ -49,12 +51,12 @@ __device__ __forceinline__ void multiply_scores(Scores<kRowTiles>& s, const T* q
         uint32_t a[kRowTiles][4];
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
-            kit::ldmatrix_x4(a[t], q + kTile.offset(t * 16 + lane % 16, step * 2 + lane / 16));
+            kit::ldmatrix_x4(a[t], q + kTile.moved(query, step * 2, t * 16));
         }
 #pragma unroll
         for (int n = 0; n < kKeys / 16; ++n) {
             uint32_t b[4];
-            kit::ldmatrix_x4(b, k + kTile.offset(n * 16 + lane % 8 + lane / 16 * 8, step * 2 + lane / 8 % 2));
+            kit::ldmatrix_x4(b, k + kTile.moved(key, step * 2, n * 16));
             const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) {
@@ -152,13 +154,13 @@ template <class T, int kHeadDim, int kRowTiles>
 __device__ __forceinline__ void accumulate(AttentionState<kHeadDim>& state, const Weights<kRowTiles>& p,
                                            const T* v) {
     constexpr Tile kTile{kHeadDim};
-    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int lane = static_cast<int>(threadIdx.x % 32), value = kTile.offset(lane % 16, lane / 16);
 #pragma unroll
     for (int step = 0; step < kKeys / 16; ++step) {
 #pragma unroll
         for (int n = 0; n < kHeadDim / 16; ++n) {
             uint32_t b[4];
-            kit::ldmatrix_x4_trans(b, v + kTile.offset(step * 16 + lane % 16, n * 2 + lane / 16));
+            kit::ldmatrix_x4_trans(b, v + kTile.moved(value, n * 2, step * 16));
             const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) {
