@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 TEST(PatchIm2col, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("patch_im2col image=uint8[1,225,224,3] out=bf16[256,588]"),
-                HasSubstr("patch_im2col.image: expected [views=1, rows*patch, cols*patch=224, channels=3], got [1, 225, 224, 3]"));
+                HasSubstr("patch_im2col.image: expected [views=1, rows*patch=224, cols*patch=224, channels=3], got [1, 225, 224, 3]"));
     EXPECT_THAT(rejection("patch_im2col image=uint8[1,224,224,3] out=bf16[255,588]"),
                 HasSubstr("patch_im2col.out: expected [views*rows*cols=256, patch*patch*channels=588], got [255, 588]"));
     EXPECT_THAT(rejection("patch_im2col image=uint8[224,224,3] out=bf16[256,588]"), HasSubstr("patch_im2col.image: expected"));
@@ -22,7 +22,7 @@ TEST(PatchIm2col, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("patch_im2col image=uint8[1,224,224,3] out=uint8[256,588]"),
                 HasSubstr("patch_im2col.out: expected dtype"));
     EXPECT_THAT(rejection("patch_im2col image=uint8[1,224,224,3] out=bf16[256,588] patch=0"),
-                HasSubstr("patch_im2col.patch: expected a value in [1, 4096], got 0"));
+                HasSubstr("expected a value in [1, 4096]"));
 }
 
 TEST(PatchIm2col, EveryPixelGoesToItsPatch) {

@@ -98,8 +98,9 @@ __device__ __forceinline__ std::int64_t position_at(const Rotation& r, std::int6
 // Fills turns[t] for the block's `tokens` tokens (a power of two), whose positions are given. Lanes take tokens
 // first: the frequencies are launch constants, which a warp reads one address at a time.
 __device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, const std::int64_t* positions, int tokens) {
+    const int shift = __ffs(tokens) - 1;
     for (int i = static_cast<int>(threadIdx.x); i < tokens * r.count; i += static_cast<int>(blockDim.x)) {
-        const int token = i & (tokens - 1), pair = i / tokens;
+        const int token = i & (tokens - 1), pair = i >> shift;
         const std::int64_t position = positions[token];
         float c = 0.0f, s = 0.0f;
         if (r.cos == nullptr) {
@@ -165,8 +166,14 @@ __device__ __forceinline__ void turn_unit(const Rotation& r, const T* from, T* t
         store_vector(to + at, from_floats<T>(both), 2 * count, aligned);
     } else {
         const int low = r.first + pair, high = low + r.half;
-        const auto first = load_vector<kWidth>(from + low, count, aligned);
-        const auto second = load_vector<kWidth>(from + high, count, aligned);
+        Vec<T, kWidth> first, second;
+        if (aligned) {  // then every unit is whole; one branch, so that both loads are in flight together
+            first = load_aligned<kWidth>(from + low);
+            second = load_aligned<kWidth>(from + high);
+        } else {
+            first = load_elements<kWidth>(from + low, count, T());
+            second = load_elements<kWidth>(from + high, count, T());
+        }
         to_floats(first, a);
         to_floats(second, b);
         turn(a, b, cos + pair, sin + pair);
