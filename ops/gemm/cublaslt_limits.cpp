@@ -17,6 +17,11 @@ const char* epilogue_limits(const Gemm& op) {
     if (op.activation == Gemm::Activation::gelu_tanh) {
         if (op.residual) return "it adds a residual before the activation";
         if (op.out.dtype == DType::fp32) return "its GELU is not exact to fp32";
+        if (op.bias)
+            return "it rounds to out's dtype before the bias (seen on an H200), and the GELU follows";
+    }
+    if (op.bias && op.residual && op.out.dtype != DType::fp32) {
+        return "it rounds to out's dtype between residual and bias (seen on an H200)";
     }
     if (op.out_scale) return "it multiplies by an output scale, where gemm divides";
     return nullptr;

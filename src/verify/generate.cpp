@@ -68,7 +68,7 @@ class Draw {
         spec.present = true;
         spec.dtype = i == 0 ? dtype_ : dtype(f.dtypes);
         matcher_.shape(f.pattern, spec.shape);
-        if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element
+        if (spec.shape.empty()) spec.shape = {1};   // a scalar is one element
         if (spec.dtype == DType::fp4_e2m1) return;  // packed pairs: dense and aligned
         if (chance(20)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
@@ -121,6 +121,16 @@ class Draw {
     DType dtype_ = DType::fp32;
 };
 
+// Numbers below the size of an empty axis there are none.
+bool indices_exist(const Case& c, const AxisSizes& sizes) {
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+        const Fill& fill = c.contract().fields()[i].fill;
+        if (!c.tensors[i].present || fill.kind != Fill::Kind::index || c.tensors[i].span() == 0) continue;
+        if (sizes.size[static_cast<std::size_t>(c.contract().axes().find(fill.below))] == 0) return false;
+    }
+    return true;
+}
+
 bool acceptable(const Case& c, const DeviceInfo& device, const GenerateLimits& limits) {
     double elements = 0;
     for (const TensorSpec& spec : c.tensors) {
@@ -130,7 +140,7 @@ bool acceptable(const Case& c, const DeviceInfo& device, const GenerateLimits& l
     bool accepted = false;
     c.with_call({device.type, 0}, [&](const void* call) {
         try {
-            c.contract().check(call);
+            if (!indices_exist(c, c.contract().check(call))) return;
         } catch (const Error&) {
             return;
         }
