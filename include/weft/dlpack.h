@@ -1,4 +1,5 @@
-// DLPack in and out, as templates over the official structs: include <dlpack/dlpack.h> (or tvm-ffi's copy) before use.
+// DLPack in and out, as templates over the official structs: include <dlpack/dlpack.h> (or tvm-ffi's copy)
+// before use.
 #pragma once
 
 #include "weft/error.h"
@@ -6,23 +7,25 @@
 
 namespace weft {
 namespace dlpack_code {  // DLDataTypeCode and DLDeviceType, by value
-inline constexpr int kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kE4m3fn = 10, kE5m2 = 12, kE2m1fn = 17;
+inline constexpr int kCodeInt = 0, kCodeUInt = 1, kCodeFloat = 2, kCodeBfloat = 4, kCodeE4m3fn = 10,
+                     kCodeE5m2 = 12, kCodeE2m1fn = 17;
 inline constexpr int kCpuDevice = 1, kCudaDevice = 2, kCudaHostDevice = 3;
 }  // namespace dlpack_code
 
 // Throws invalid_argument (field `field` of op `op`) for a dtype, rank or device that weft has no word for.
 template <class DLTensor>
 Tensor from_dlpack(const DLTensor& in, const char* op = "", const char* field = "tensor") {
-    using namespace dlpack_code;
+    namespace code = dlpack_code;
     struct Row {
         int code, bits, lanes;
         DType dtype;
     };
-    constexpr Row kRows[] = {{kFloat, 32, 1, DType::fp32},      {kBfloat, 16, 1, DType::bf16},
-                             {kFloat, 16, 1, DType::fp16},      {kE4m3fn, 8, 1, DType::fp8_e4m3},
-                             {kE5m2, 8, 1, DType::fp8_e5m2},    {kInt, 8, 1, DType::int8},
-                             {kInt, 32, 1, DType::int32},       {kInt, 64, 1, DType::int64},
-                             {kUInt, 8, 1, DType::uint8},       {kE2m1fn, 4, 2, DType::fp4_e2m1}};
+    constexpr Row kRows[] = {
+        {code::kCodeFloat, 32, 1, DType::fp32},   {code::kCodeBfloat, 16, 1, DType::bf16},
+        {code::kCodeFloat, 16, 1, DType::fp16},   {code::kCodeE4m3fn, 8, 1, DType::fp8_e4m3},
+        {code::kCodeE5m2, 8, 1, DType::fp8_e5m2}, {code::kCodeInt, 8, 1, DType::int8},
+        {code::kCodeInt, 32, 1, DType::int32},    {code::kCodeInt, 64, 1, DType::int64},
+        {code::kCodeUInt, 8, 1, DType::uint8},    {code::kCodeE2m1fn, 4, 2, DType::fp4_e2m1}};
     const Row* row = nullptr;
     for (const Row& r : kRows) {
         if (r.code == in.dtype.code && r.bits == in.dtype.bits && r.lanes == in.dtype.lanes) row = &r;
@@ -30,15 +33,17 @@ Tensor from_dlpack(const DLTensor& in, const char* op = "", const char* field = 
     auto fail = [&](const std::string& what) -> Error {
         return {ErrorCode::invalid_argument, op, field, what};
     };
-    if (row == nullptr) throw fail("DLPack dtype code " + std::to_string(in.dtype.code) + " with " +
-                                   std::to_string(in.dtype.bits) + " bits has no weft dtype");
-    if (in.ndim > kMaxRank) throw fail("rank " + std::to_string(in.ndim) + " exceeds " + std::to_string(kMaxRank));
+    if (row == nullptr)
+        throw fail("DLPack dtype code " + std::to_string(in.dtype.code) + " with " +
+                   std::to_string(in.dtype.bits) + " bits has no weft dtype");
+    if (in.ndim > kMaxRank)
+        throw fail("rank " + std::to_string(in.ndim) + " exceeds " + std::to_string(kMaxRank));
     Tensor out;
     out.dtype = row->dtype;
     const int device = static_cast<int>(in.device.device_type);
-    if (device == kCpuDevice || device == kCudaHostDevice) {
+    if (device == code::kCpuDevice || device == code::kCudaHostDevice) {
         out.device = kCpu;
-    } else if (device == kCudaDevice) {
+    } else if (device == code::kCudaDevice) {
         out.device = {DeviceType::cuda, static_cast<int>(in.device.device_id)};
     } else {
         throw fail("DLPack device type " + std::to_string(device) + " is not supported");
@@ -59,8 +64,10 @@ Tensor from_dlpack(const DLTensor& in, const char* op = "", const char* field = 
 // Fills `out`, whose shape and strides point into `shape` and `stride` (kMaxRank each).
 template <class DLTensor>
 void to_dlpack(const Tensor& in, DLTensor& out, std::int64_t* shape, std::int64_t* stride) {
-    using namespace dlpack_code;
-    constexpr int kCode[kDTypeCount] = {kFloat, kBfloat, kFloat, kE4m3fn, kE5m2, kInt, kInt, kInt, kUInt, kE2m1fn};
+    namespace code = dlpack_code;
+    constexpr int kCode[kDTypeCount] = {
+        code::kCodeFloat, code::kCodeBfloat, code::kCodeFloat, code::kCodeE4m3fn, code::kCodeE5m2,
+        code::kCodeInt,   code::kCodeInt,    code::kCodeInt,   code::kCodeUInt,   code::kCodeE2m1fn};
     const int pack = in.dtype == DType::fp4_e2m1 ? 2 : 1;
     out.data = in.data;
     out.byte_offset = 0;
@@ -69,7 +76,7 @@ void to_dlpack(const Tensor& in, DLTensor& out, std::int64_t* shape, std::int64_
     out.dtype.bits = static_cast<decltype(out.dtype.bits)>(bits(in.dtype));
     out.dtype.lanes = static_cast<decltype(out.dtype.lanes)>(pack);
     out.device.device_type = static_cast<decltype(out.device.device_type)>(
-        in.device.type == DeviceType::cuda ? kCudaDevice : kCpuDevice);
+        in.device.type == DeviceType::cuda ? code::kCudaDevice : code::kCpuDevice);
     out.device.device_id = in.device.index;
     for (int i = 0; i < in.rank; ++i) {
         const bool last = i == in.rank - 1;
