@@ -56,16 +56,21 @@ std::optional<Values> pick_values(const std::string& word) {
                   fmt::format("--values {}: expected usual, wide, tiny, constant, special or all", word));
 }
 
+std::string suggestion(const std::string& word, const std::vector<std::string>& names) {
+    std::vector<std::string> near;
+    for (const std::string& name : names) {
+        const bool part = word.size() >= 3 && name.find(word) != std::string::npos;
+        if (part || edit_distance(word, name) <= 2) near.push_back(name);
+    }
+    return near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "));
+}
+
 const OpEntry& pick_op(const std::string& name) {
     if (const OpEntry* op = find_op(name)) return *op;
-    std::vector<std::string> near;
-    for (const OpEntry* op : all_ops()) {
-        const std::string& other = op->contract().name();
-        if (edit_distance(name, other) <= 3 || other.find(name) != std::string::npos) near.push_back(other);
-    }
+    std::vector<std::string> names;
+    for (const OpEntry* op : all_ops()) names.push_back(op->contract().name());
     throw Failure(
-        kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all)", name,
-                            near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "))));
+        kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all)", name, suggestion(name, names)));
 }
 
 Selection select(const std::vector<std::string>& words) {

@@ -22,6 +22,9 @@ Device pick_device(const std::string& word);
 // "usual", ...; "all" and empty: nothing. Throws Failure.
 std::optional<Values> pick_values(const std::string& word);
 
+// "; did you mean this or that?" for names that `word` nearly is; empty where there are none.
+std::string suggestion(const std::string& word, const std::vector<std::string>& names);
+
 // An op by name. Throws Failure that names near misses.
 const OpEntry& pick_op(const std::string& name);
 

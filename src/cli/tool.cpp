@@ -1,8 +1,11 @@
 // The table of commands, parsing, and errors turned into exit codes.
 #include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/command.h"
+#include "cli/select.h"
 #include "weft/error.h"
 
 namespace weft {
@@ -44,6 +47,12 @@ int guarded(const std::function<int()>& run) {
     }
 }
 
+std::vector<std::string> command_names() {
+    std::vector<std::string> names;
+    for (const Command& command : commands()) names.push_back(command.name);
+    return names;
+}
+
 constexpr const char* kExit =
     "Exit codes: 0 passed, 1 something wrong was found, 2 bad usage, 3 unsupported or no such device here.\n"
     "Each command explains itself: weft COMMAND --help\n\n"
@@ -74,6 +83,11 @@ int run_tool(int argc, const char* const* argv) {
         CLI::App* sub = app.add_subcommand(command.name, command.summary);
         sub->footer("\n" + command.help);
         sub->callback([&code, run = command.declare(*sub)] { code = guarded(run); });
+    }
+    const std::vector<std::string> names = command_names();
+    if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+        return fail(kUsage, fmt::format("there is no command '{}'{} (see: weft --help)", argv[1],
+                                        suggestion(argv[1], names)));
     }
     try {
         app.parse(argc, argv);

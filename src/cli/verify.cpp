@@ -75,7 +75,7 @@ Plan make_plan(const Arguments& a, Device device) {
     if (selection.single) add(plan, a, *selection.single);
     for (const OpEntry* op : selection.ops) {
         add_generated(plan, a, device, *op);
-        add_rows(plan, a, device, workload_cases("", op));
+        if (a.dump.empty()) add_rows(plan, a, device, workload_cases("", op));
     }
     return plan;
 }

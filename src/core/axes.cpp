@@ -23,7 +23,8 @@ int AxisNames::add(std::string_view name) {
     return static_cast<int>(names_.size()) - 1;
 }
 
-// Recursive descent over: sum = product {"+" product}; product = factor {"*" factor}; factor = number | name | "(" sum ")".
+// Recursive descent over: sum = product {"+" product}; product = factor {"*" factor}; factor = number | name
+// | "(" sum ")".
 class AxisParser {
    public:
     AxisParser(std::string_view text, AxisNames& names) : text_(text), names_(names) {}
@@ -58,7 +59,9 @@ class AxisParser {
             return;
         }
         const std::size_t begin = at_;
-        while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+        while (at_ < text_.size() &&
+               (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+            ++at_;
         const std::string_view word = text_.substr(begin, at_ - begin);
         if (word.empty()) fail();
         if (std::isdigit(static_cast<unsigned char>(word[0]))) {
@@ -152,7 +155,11 @@ std::string AxisMatcher::match(const AxisPattern& pattern, const Tensor& tensor)
         const std::span shape(tensor.shape, static_cast<std::size_t>(std::max(0, tensor.rank)));
         return fmt::format("expected {}, got [{}]", describe(pattern), fmt::join(shape, ", "));
     };
-    if (tensor.rank == 0 && named == 1 && pattern.axes[0].text() == "1") return {};  // a scalar is one element
+    if (tensor.rank == 0 && named == 1 && pattern.axes[0].text() == "1")
+        return {};  // a scalar is one element
+    const bool one = tensor.rank == 1 && tensor.shape[0] == 1;
+    if (pattern.ellipsis && named == 0 && sizes.leading != nullptr && sizes.leading_rank == 0 && one)
+        return {};
     if (pattern.ellipsis ? leading < 0 : leading != 0) return mismatch();
     if (pattern.ellipsis) {
         if (sizes.leading == nullptr) {
@@ -199,7 +206,8 @@ std::string AxisMatcher::describe(const AxisPattern& pattern) const {
     }
     for (const AxisExpression& axis : pattern.axes) {
         const std::int64_t size = axis.evaluate(sizes);
-        const bool literal = std::all_of(axis.text().begin(), axis.text().end(), [](unsigned char c) { return std::isdigit(c); });
+        const bool literal = std::all_of(axis.text().begin(), axis.text().end(),
+                                         [](unsigned char c) { return std::isdigit(c); });
         parts.push_back(size == kUnknown || literal ? axis.text() : fmt::format("{}={}", axis.text(), size));
     }
     return fmt::format("[{}]", fmt::join(parts, ", "));

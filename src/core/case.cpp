@@ -11,7 +11,8 @@
 namespace weft {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;  // beyond any memory; keeps products from overflowing
+constexpr std::int64_t kMaxElements = std::int64_t{1}
+                                      << 48;  // beyond any memory; keeps products from overflowing
 
 // Reads one word of a line, and knows where it is.
 class Scanner {
@@ -29,7 +30,8 @@ class Scanner {
     }
     std::string_view word() {  // letters, digits, underscores
         const std::size_t begin = at_;
-        while (at_ < end_ && (std::isalnum(static_cast<unsigned char>(line_[at_])) != 0 || line_[at_] == '_')) ++at_;
+        while (at_ < end_ && (std::isalnum(static_cast<unsigned char>(line_[at_])) != 0 || line_[at_] == '_'))
+            ++at_;
         return line_.substr(begin, at_ - begin);
     }
     std::string_view rest() const { return line_.substr(at_, end_ - at_); }
@@ -80,7 +82,9 @@ TensorSpec parse_tensor(Scanner& in, const Contract& contract) {
         return spec;
     }
     const auto dtype = parse_dtype(in.word());
-    if (!dtype) in.fail("expected a dtype (fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, int32, int64, uint8, fp4_e2m1)");
+    if (!dtype)
+        in.fail(
+            "expected a dtype (fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, int32, int64, uint8, fp4_e2m1)");
     spec.dtype = *dtype;
     if (in.done()) return spec;  // the shape is to be inferred
     in.expect('[');
@@ -97,7 +101,8 @@ double parse_option(Scanner& in, const Option& option) {
     const std::string_view text = in.rest();
     if (option.kind == Option::Kind::choice) {
         const auto it = std::find(option.choices.begin(), option.choices.end(), text);
-        if (it == option.choices.end()) in.fail(fmt::format("expected one of {}", fmt::join(option.choices, ", ")));
+        if (it == option.choices.end())
+            in.fail(fmt::format("expected one of {}", fmt::join(option.choices, ", ")));
         return static_cast<double>(it - option.choices.begin());
     }
     if (option.kind == Option::Kind::boolean) {
@@ -108,7 +113,8 @@ double parse_option(Scanner& in, const Option& option) {
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (status != std::errc{} || end != text.data() + text.size()) in.fail("expected a number");
     if (option.kind == Option::Kind::real) value = static_cast<float>(value);
-    if (option.kind == Option::Kind::integer && value != std::floor(value)) in.fail("expected a whole number");
+    if (option.kind == Option::Kind::integer && value != std::floor(value))
+        in.fail("expected a whole number");
     if (!(value >= option.low && value <= option.high)) {
         in.fail(fmt::format("expected a value in [{}, {}]", option.low, option.high));
     }
@@ -141,7 +147,8 @@ void* made_up_address(std::size_t field) {
 }  // namespace
 
 Tensor TensorSpec::over(void* base, Device device) const {
-    Tensor t = stride.empty() ? Tensor(base, dtype, shape, device) : Tensor(base, dtype, shape, stride, device);
+    Tensor t =
+        stride.empty() ? Tensor(base, dtype, shape, device) : Tensor(base, dtype, shape, stride, device);
     if (base != nullptr) t.data = static_cast<char*>(base) + bytes(dtype, offset);
     return t;
 }
@@ -174,7 +181,8 @@ Case Case::parse(std::string_view line) {
         const std::string_view key = in.word();
         const int field = contract.find_field(key), option = contract.find_option(key);
         if (field < 0 && option < 0) {
-            Scanner(line, begin, end).fail(fmt::format("{} has no field or option of this name", contract.name()));
+            Scanner(line, begin, end)
+                .fail(fmt::format("{} has no field or option of this name", contract.name()));
         }
         in.expect('=');
         if (field >= 0) {
@@ -198,7 +206,8 @@ void Case::infer() {
     AxisMatcher matcher(contract().axes());
     for (std::size_t i = 0; i < contract().options().size(); ++i) {
         const int axis = contract().options()[i].axis;
-        if (axis >= 0) matcher.sizes.size[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(options[i]);
+        if (axis >= 0)
+            matcher.sizes.size[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(options[i]);
     }
     for (TensorSpec& spec : tensors) {  // a shared field takes over what it shares
         if (spec.alias < 0) continue;
@@ -219,7 +228,8 @@ void Case::infer() {
             matcher.match(fields[i].pattern, views[i]);  // mismatches are for check() to report
         }
     }
-    const auto first = std::find_if(tensors.begin(), tensors.end(), [](const TensorSpec& t) { return t.present; });
+    const auto first =
+        std::find_if(tensors.begin(), tensors.end(), [](const TensorSpec& t) { return t.present; });
     for (std::size_t i = 0; i < fields.size(); ++i) {
         TensorSpec& spec = tensors[i];
         if (!spec.present) {
@@ -232,7 +242,8 @@ void Case::infer() {
         }
         if (spec.shape.empty() && !matcher.shape(fields[i].pattern, spec.shape)) {
             throw Error(ErrorCode::invalid_argument, contract().name(), fields[i].name,
-                        fmt::format("its shape {} doesn't follow from the other fields; write it out", fields[i].axes));
+                        fmt::format("its shape {} doesn't follow from the other fields; write it out",
+                                    fields[i].axes));
         }
         if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element, as where it is written out
         if (is_too_large(spec)) {
@@ -250,7 +261,8 @@ std::string Case::line() const {
     }
     for (std::size_t i = 0; i < options.size(); ++i) {
         const Option& option = contract().options()[i];
-        if (options[i] != option.initial) text += fmt::format(" {}={}", option.name, print_option(option, options[i]));
+        if (options[i] != option.initial)
+            text += fmt::format(" {}={}", option.name, print_option(option, options[i]));
     }
     return text;
 }
@@ -295,7 +307,8 @@ Case Case::of(const OpEntry& op, const void* call) {
         if (t.rank == 0) spec.shape = {1};
         const auto misalignment = reinterpret_cast<std::uintptr_t>(t.data) % 16;  // what kernels can tell
         spec.offset = static_cast<std::int64_t>(misalignment) * 8 / bits(t.dtype);
-        for (std::size_t j = 0; j < i && fields[i].writes(); ++j) {
+        for (std::size_t j = 0; j < fields.size() && fields[i].writes(); ++j) {
+            if (j == i || (j > i && fields[j].writes())) continue;
             const Tensor& other = Contract::tensor(call, fields[j]);
             if (other && other.data == t.data && t.data != nullptr && c.tensors[j].alias < 0 &&
                 other.dtype == t.dtype) {
@@ -303,7 +316,8 @@ Case Case::of(const OpEntry& op, const void* call) {
             }
         }
     }
-    for (std::size_t i = 0; i < c.options.size(); ++i) c.options[i] = Contract::get(call, c.contract().options()[i]);
+    for (std::size_t i = 0; i < c.options.size(); ++i)
+        c.options[i] = Contract::get(call, c.contract().options()[i]);
     return c;
 }
 

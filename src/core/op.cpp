@@ -35,19 +35,28 @@ Log& log_state() {
     return log;
 }
 
-void log_dispatch(const OpEntry& entry, const void* op, const DeviceInfo& device) {
-    std::string line = fmt::format("weft {} {}", device.name, Case::of(entry, op).line());
-    for (const Verdict& v : explain(entry, op, device)) {
-        line += v.reason.empty() ? fmt::format("\n  {}: chosen ({})", v.implementation, v.config)
-                                 : fmt::format("\n  {}: declined, {}", v.implementation, v.reason);
-        if (v.reason.empty()) break;
+// Why an implementation does not get the call; empty where it does.
+std::string refusal(const Verdict& v, const Context& context) {
+    return context.avoids(v.implementation) ? "left out by the context" : v.reason;
+}
+
+void log_dispatch(const OpEntry& entry, const void* op, const Context& context) {
+    std::string line = fmt::format("weft {} {}", context.info().name, Case::of(entry, op).line());
+    for (const Verdict& v : explain(entry, op, context.info())) {
+        const std::string why_not = refusal(v, context);
+        line += why_not.empty()    ? fmt::format("\n  {}: chosen ({})", v.implementation, v.config)
+                : v.reason.empty() ? fmt::format("\n  {}: {}", v.implementation, why_not)
+                                   : fmt::format("\n  {}: declined, {}", v.implementation, why_not);
+        if (why_not.empty()) break;
     }
     log_state().sink(line);
 }
 
-[[noreturn]] void all_declined(const OpEntry& entry, const void* op, const DeviceInfo& device) {
-    std::string message = fmt::format("no implementation for {} takes this call", device.name);
-    for (const Verdict& v : explain(entry, op, device)) message += fmt::format("; {}: {}", v.implementation, v.reason);
+[[noreturn]] void all_declined(const OpEntry& entry, const void* op, const Context& context) {
+    std::string message = fmt::format("no implementation for {} takes this call", context.info().name);
+    for (const Verdict& v : explain(entry, op, context.info())) {
+        message += fmt::format("; {}: {}", v.implementation, refusal(v, context));
+    }
     message += fmt::format("\n  {}", Case::of(entry, op).line());
     throw Error(ErrorCode::unsupported, entry.contract().name(), "", message);
 }
@@ -81,11 +90,11 @@ const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& c
                     fmt::format("is on {}:{}, but the context is for {}:{}", name(device.type), device.index,
                                 name(context.device().type), context.device().index));
     }
-    if (log_state().enabled) log_dispatch(entry, op, context.info());
+    if (log_state().enabled) log_dispatch(entry, op, context);
     for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
         if (i.decline(op, context.info()) == nullptr && !context.avoids(i.name)) return &i;
     }
-    all_declined(entry, op, context.info());
+    all_declined(entry, op, context);
 }
 
 void run(const OpEntry& entry, const void* op, Context& context) {
@@ -108,7 +117,8 @@ std::vector<Verdict> explain(const OpEntry& entry, const void* op, const DeviceI
     std::vector<Verdict> verdicts;
     for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
         const char* reason = i.decline(op, device);
-        verdicts.push_back({i.name, reason == nullptr ? "" : reason, reason == nullptr ? i.config(op, device) : ""});
+        verdicts.push_back(
+            {i.name, reason == nullptr ? "" : reason, reason == nullptr ? i.config(op, device) : ""});
     }
     return verdicts;
 }

@@ -65,6 +65,7 @@ void count(FuzzReport& report, const Trial& trial, const Outcome& outcome, Devic
 
 FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options) {
     FuzzReport report;
+    if (op.implementations[static_cast<int>(options.device.type)].empty()) return report;
     Random random(options.seed, stream_of(op.contract().name()));
     for (int i = 0; i < options.cases; ++i) {
         const std::optional<Case> c = generate(op, device_info(options.device), random, options.limits);

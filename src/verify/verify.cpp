@@ -2,6 +2,7 @@
 #include "verify/verify.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,16 +20,23 @@ void set_emulator_poison([[maybe_unused]] int poison) {
 #endif
 }
 
+// The index of an element, in words: only failures ask.
 std::string place(const TensorSpec& spec, std::int64_t offset) {
     const Tensor t = spec.over(nullptr, kCpu);
-    std::string index;
-    for (int axis = 0; axis < t.rank; ++axis) {
-        const std::int64_t stride = std::max<std::int64_t>(1, t.stride[axis]);
-        index += fmt::format("{}{}", axis == 0 ? "" : ",", t.shape[axis] > 1 ? offset / stride : 0);
-        if (t.shape[axis] > 1) offset %= stride;
+    std::vector<std::int64_t> index(static_cast<std::size_t>(t.rank));
+    std::int64_t number = 0, wanted = -1;  // in row-major order
+    for_each_offset(t, [&](std::int64_t at) {
+        if (at == offset && wanted < 0) wanted = number;
+        ++number;
+    });
+    for (int axis = t.rank - 1; axis >= 0; --axis) {
+        index[static_cast<std::size_t>(axis)] = wanted % t.shape[axis];
+        wanted /= t.shape[axis];
     }
-    return "[" + index + "]";
+    return fmt::format("[{}]", fmt::join(index, ","));
 }
+
+std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{:.9g}", value); }
 
 // How far `got` lies outside or inside what is allowed; above 1 it is wrong.
 double distance(DType dtype, double got, double value, double error) {
@@ -97,10 +105,10 @@ class Comparison {
             const double d = distance(spec.dtype, value, record->value[o], record->error[o]);
             outcome_.worst = std::max(outcome_.worst, d);
             if (d > 1) {
-                fail(fmt::format(
-                    "{}{}: got {:.9g}, expected {:.9g} (reference {:.9g}, fp32 error up to {:.3g})", f.name,
-                    place(spec, offset), value, round_to(spec.dtype, record->value[o]), record->value[o],
-                    record->error[o]));
+                fail(fmt::format("{}{}: got {}, expected {} (reference {}, fp32 error up to {:.3g})", f.name,
+                                 place(spec, offset), number(value),
+                                 number(round_to(spec.dtype, record->value[o])), number(record->value[o]),
+                                 record->error[o]));
             }
         });
     }
@@ -149,15 +157,14 @@ std::vector<std::byte> written_bits(const Case& c, const Instance& result, const
     return bits;
 }
 
-// So that no reference takes longer than a few seconds.
-std::int64_t one_in(const Case& c) {
+}  // namespace
+
+std::int64_t sample_of(const Case& c) {
     constexpr double kMostFlops = 2e9;
     double flops = 0;
     c.with_call(kCpu, [&](const void* call) { flops = c.contract().work(call).flops; });
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(flops / kMostFlops));
 }
-
-}  // namespace
 
 Outcome compare(const Case& c, const Instance& result, const Instance& expected, const Oracle& oracle) {
     return Comparison(c, result, expected, oracle).run();
@@ -167,7 +174,7 @@ Outcome verify(const Case& c, Device device, std::uint64_t seed, Values values,
                const std::string& implementation) {
     const Instance expected(c, kCpu, seed, values);
     Oracle oracle(true);
-    oracle.sample(one_in(c));
+    oracle.sample(sample_of(c));
     c.op().reference(expected.call(), oracle);
     Context context(device);
     for (const AnyImplementation& i : c.op().implementations[static_cast<int>(device.type)]) {

@@ -22,6 +22,9 @@ struct Outcome {
 Outcome verify(const Case& c, Device device, std::uint64_t seed = 0, Values values = Values::usual,
                const std::string& implementation = {});
 
+// What Oracle::sample gets, so that no reference takes longer than a few seconds.
+std::int64_t sample_of(const Case& c);
+
 // What every outcome is about, for `result` of `instance` against the oracle of the same inputs.
 Outcome compare(const Case& c, const Instance& result, const Instance& expected, const Oracle& oracle);
 

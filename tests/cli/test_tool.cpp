@@ -1,0 +1,314 @@
+// The tool from its command line to its exit code, in this process, with ops of the tests' own.
+#include <gmock/gmock.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/pipeline.h"
+#include "verify/fuzz.h"
+#include "weft/case.h"
+
+namespace weft {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Doubles its input; the implementation in front of the reference is wrong for rows longer than 8.
+struct Planted {
+    static constexpr std::string_view kName = "planted";
+    Tensor x, out;
+    static const Contract& contract() {
+        static const Contract c = Describe<Planted>(std::string(kName), "out = 2 · x")
+                                      .in("x", &Planted::x, "... dim", kFloat, "what is doubled")
+                                      .out("out", &Planted::out, "... dim", kFloat, "twice that")
+                                      .in_place_of("x")
+                                      .tolerance("exact")
+                                      .source("a test")
+                                      .sizes("dim", {4, 16});
+        return c;
+    }
+};
+
+void reference(const Planted& op, Oracle& oracle) {
+    const Rows x = *fold_rows(op.x), out = *fold_rows(op.out);
+    for (std::int64_t row = 0; row < x.rows; ++row) {
+        for (std::int64_t i = 0; i < x.dim; ++i) {
+            oracle.store(op.out, row * out.stride + i,
+                         2 * load_element(op.x.dtype, op.x.data, row * x.stride + i));
+        }
+    }
+}
+
+void wrong(const Planted& op, Context&) {
+    Oracle plain;
+    reference(op, plain);
+    if (op.x.dim(-1) > 8) store_element(op.out.dtype, op.out.data, 2, 1e4);
+}
+
+const char* never(const Planted&, const DeviceInfo&) { return "it is only for other devices"; }
+const char* always(const Planted&, const DeviceInfo&) { return nullptr; }
+std::string plain(const Planted&, const DeviceInfo&) { return "threads=1"; }
+
+const RegisterReference<Planted> kReference{reference};
+const RegisterImplementations<Planted> kCpuList{DeviceType::cpu, {{"wrong", always, plain, wrong}}};
+const RegisterImplementations<Planted> kEmulatorList{DeviceType::emulator, {{"picky", never, plain, wrong}}};
+
+int pipeline_layers = 0;
+const cli::RegisterPipeline kPipeline{
+    {.name = "test-model",
+     .description = "a model of the tests",
+     .options = [](CLI::App& app) { app.add_option("--layers", pipeline_layers, "how many"); },
+     .run = [] { return pipeline_layers == 3 ? 0 : 1; },
+     .help = "Example:\n  weft run test-model --layers 3\n"}};
+
+struct Result {
+    int code;
+    std::string out, error;
+};
+
+Result weft(std::vector<std::string> words) {
+    std::vector<const char*> argv = {"weft"};
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = cli::run_tool(static_cast<int>(argv.size()), argv.data());
+    std::cout.flush();
+    std::fflush(stdout);
+    return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+nlohmann::json json(const std::vector<std::string>& words) {
+    const Result r = weft(words);
+    EXPECT_TRUE(nlohmann::json::accept(r.out)) << r.out << r.error;
+    return nlohmann::json::parse(r.out);
+}
+
+TEST(Help, EveryCommandTeachesWithExamples) {
+    const Result all = weft({"--help"});
+    EXPECT_EQ(all.code, 0);
+    for (const cli::Command& command : cli::commands()) {
+        EXPECT_THAT(all.out, HasSubstr("  " + command.name)) << command.name;
+        const Result r = weft({command.name, "--help"});
+        EXPECT_EQ(r.code, 0) << command.name;
+        EXPECT_THAT(r.out, HasSubstr(command.summary));
+        if (command.name != "demo" && command.name != "run") {
+            EXPECT_THAT(r.out, HasSubstr("Examples:")) << command.name;
+        }
+    }
+}
+
+TEST(Help, VersionIsPrinted) {
+    EXPECT_THAT(weft({"--version"}).out, testing::MatchesRegex("weft [0-9.]+\n"));
+}
+
+TEST(Usage, IsExitCodeTwoAndSaysWhatToDo) {
+    EXPECT_EQ(weft({}).code, 2);
+    EXPECT_EQ(weft({"verfy"}).code, 2);
+    EXPECT_THAT(weft({"verfy"}).error, AllOf(HasSubstr("verfy"), HasSubstr("did you mean verify?")));
+    const Result option = weft({"verify", "--devise", "cpu"});
+    EXPECT_EQ(option.code, 2);
+    EXPECT_THAT(option.error, AllOf(HasSubstr("--devise"), HasSubstr("weft verify --help")));
+    EXPECT_THAT(weft({"verify", "plantd"}).error, HasSubstr("did you mean planted?"));
+    EXPECT_THAT(weft({"verify", "planted", "--device", "tpu"}).error,
+                HasSubstr("expected cpu, emulator or cuda"));
+    EXPECT_THAT(weft({"verify", "planted", "--values", "odd"}).error,
+                HasSubstr("expected usual, wide, tiny, constant, special or all"));
+    const Result line = weft({"verify", "planted x=bf16[4,8"});
+    EXPECT_EQ(line.code, 2);
+    EXPECT_THAT(line.error, HasSubstr("expected ']'"));
+    EXPECT_EQ(weft({"verify", "--workload", "/nonexistent.csv"}).code, 2);
+    EXPECT_EQ(weft({"explain", "planted"}).code, 2);
+    EXPECT_EQ(weft({"show", "nothing"}).code, 2);
+    EXPECT_EQ(weft({"completion", "fish"}).code, 2);
+}
+
+TEST(Verify, PassesAndSaysByWhat) {
+    const Result r = weft({"verify", "planted x=bf16[4,4]", "--device", "cpu"});
+    EXPECT_EQ(r.code, 0) << r.error;
+    EXPECT_THAT(r.out, AllOf(HasSubstr("passed: planted x=bf16[4,4] out=bf16[4,4]"),
+                             HasSubstr("by wrong threads=1 on cpu")));
+    EXPECT_EQ(weft({"verify", "planted", "x=bf16[4,4]", "--device", "cpu"}).code, 0);  // unquoted
+}
+
+TEST(Verify, AFailurePrintsTheCommandThatRunsItAgain) {
+    const Result r =
+        weft({"verify", "planted x=fp32[2,9]", "--device", "cpu", "--seed", "7", "--values", "wide"});
+    EXPECT_EQ(r.code, 1);
+    const std::string again =
+        "weft verify 'planted x=fp32[2,9] out=fp32[2,9]' --device cpu --seed 7 --values wide\n";
+    EXPECT_THAT(r.out, AllOf(HasSubstr("FAILED  out[0,2]: got 10000"), HasSubstr(again)));
+    EXPECT_EQ(weft({"verify", "planted x=fp32[2,9] out=fp32[2,9]", "--device", "cpu", "--seed", "7",
+                    "--values", "wide"})
+                  .out,
+              r.out);
+    EXPECT_EQ(
+        weft({"verify", "planted x=fp32[2,9]", "--device", "cpu", "--implementation", "reference"}).code, 0);
+}
+
+TEST(Verify, GeneratedCasesFindThePlantedFault) {
+    const auto report = json({"verify", "planted", "--device", "cpu", "--cases", "40", "--json"});
+    EXPECT_GT(report["failed"], 0);
+    ASSERT_EQ(report["results"].size(), 40u);
+    for (const auto& result : report["results"]) {
+        EXPECT_EQ(result["passed"].get<bool>(), !result.contains("command"));
+        EXPECT_NO_THROW(Case::parse(result["case"].get<std::string>()).check());
+    }
+}
+
+TEST(Verify, AllValuesRunOnACase) {
+    const auto report =
+        json({"verify", "planted x=fp32[4,4]", "--device", "cpu", "--values", "all", "--json"});
+    EXPECT_EQ(report["results"].size(), 5u);
+    EXPECT_EQ(report["failed"], 0);
+}
+
+TEST(Verify, WhatNothingTakesIsExitCodeThree) {
+    if (devices_here().size() == 1) GTEST_SKIP() << "no emulator";
+    const Result r = weft({"verify", "planted x=fp32[4,4]", "--device", "emulator"});
+    EXPECT_EQ(r.code, 3);
+    EXPECT_THAT(r.error, HasSubstr("picky: it is only for other devices"));
+}
+
+TEST(Verify, NoGpuIsExitCodeThree) {
+    if (devices_here().back() == kCuda) GTEST_SKIP() << "a GPU is here";
+    const Result r = weft({"verify", "planted", "--device", "cuda"});
+    EXPECT_EQ(r.code, 3);
+    EXPECT_THAT(r.error, HasSubstr("no CUDA device"));
+    EXPECT_EQ(weft({"bench", "planted x=fp32[4,4]"}).code, 3);
+}
+
+TEST(Verify, ReadsWorkloads) {
+    const std::string path = testing::TempDir() + "/weft_cli.csv";
+    std::ofstream(path)
+        << "row,model,case\ngood,M,\"planted x=fp32[2,4]\"\nbad,M,\"planted x=fp32[2,9]\"\nnone,M,\n";
+    const Result r = weft({"verify", "--workload", path, "--device", "cpu"});
+    EXPECT_EQ(r.code, 1);
+    EXPECT_THAT(r.out, AllOf(HasSubstr("workload weft_cli/bad"), HasSubstr("1 of 2 cases passed")));
+}
+
+TEST(Fuzz, StopsAfterSomeFailures) {
+    const Result r = weft({"fuzz", "planted", "--device", "cpu", "--cases", "500", "--failures", "2"});
+    EXPECT_EQ(r.code, 1);
+    EXPECT_THAT(r.out, AllOf(HasSubstr("2 failed"), HasSubstr("--implementation wrong")));
+    EXPECT_EQ(
+        weft({"fuzz", "planted", "--device", "cpu", "--implementation", "reference", "--cases", "50"}).code,
+        0);
+    EXPECT_EQ(weft({"fuzz", "planted x=fp32[2,4]"}).code, 2);
+    EXPECT_TRUE(json({"fuzz", "planted", "--device", "cpu", "--cases", "5", "--json"}).is_array());
+}
+
+TEST(Explain, GivesTheListInOrder) {
+    const Result r = weft({"explain", "planted x=fp32[4,4]", "--device", "cpu"});
+    EXPECT_EQ(r.code, 0);
+    EXPECT_THAT(r.out, AllOf(HasSubstr("->  wrong      chosen         threads=1"),
+                             HasSubstr("reference  would take it")));
+    const Result h100 = weft({"explain", "planted x=fp32[4,4]", "--device", "h100"});
+    EXPECT_EQ(h100.code, 3);
+    EXPECT_THAT(h100.out, HasSubstr("picky  declines  it is only for other devices"));
+    EXPECT_THAT(weft({"explain", "planted x=fp32[4,4]", "--device", "abacus"}).error, HasSubstr("rtx4090"));
+    EXPECT_EQ(json({"explain", "planted x=fp32[4,4]", "--device", "h100",
+                    "--json"})["implementations"][0]["declined"],
+              "it is only for other devices");
+    EXPECT_EQ(weft({"explain", "planted x=fp32[4,4] out=fp32[4,5]"}).code, 2);
+}
+
+TEST(ShowAndList, RenderContracts) {
+    EXPECT_THAT(weft({"list"}).out, HasSubstr("planted"));
+    const Result r = weft({"show", "planted"});
+    EXPECT_THAT(r.out, AllOf(HasSubstr("planted: out = 2 · x"), HasSubstr("[... dim]"),
+                             HasSubstr("Tolerance: exact"), HasSubstr("weft verify 'planted x=")));
+    EXPECT_EQ(json({"show", "planted", "--json"})["fields"][1]["in_place_of"][0], "x");
+    EXPECT_THAT(weft({"show", "planted", "--markdown"}).out, HasSubstr("| `out` | out | `[... dim]` |"));
+    EXPECT_TRUE(json({"list", "--json"}).is_array());
+}
+
+TEST(Doctor, AnswersForEveryPart) {
+    const auto report = json({"doctor", "--json"});
+    EXPECT_EQ(report["findings"].size(), 8u);
+    for (const auto& f : report["findings"]) EXPECT_FALSE(f["detail"].get<std::string>().empty());
+    EXPECT_EQ(weft({"doctor"}).code, 0);
+}
+
+TEST(Run, DispatchesToPipelines) {
+    EXPECT_EQ(weft({"run", "test-model", "--layers", "3"}).code, 0);
+    EXPECT_EQ(weft({"run", "test-model", "--layers", "4"}).code, 1);
+    EXPECT_EQ(weft({"run"}).code, 2);
+    EXPECT_THAT(weft({"run", "--help"}).out, HasSubstr("weft run test-model"));
+    EXPECT_THAT(weft({"run", "test-model", "--help"}).out, HasSubstr("--layers"));
+}
+
+TEST(Dump, WritesWhatAnOracleNeeds) {
+    const auto folder = std::filesystem::path(testing::TempDir()) / "weft_dump";
+    std::filesystem::remove_all(folder);
+    EXPECT_EQ(weft({"verify", "planted x=bf16[4,9]", "--dump", folder.string(), "--device", "cpu"}).code, 0);
+    EXPECT_TRUE(std::filesystem::exists(folder / "inputs.safetensors"));
+    EXPECT_TRUE(std::filesystem::exists(folder / "reference.safetensors"));
+    std::ifstream in(folder / "case.json");
+    const auto description = nlohmann::json::parse(in);
+    EXPECT_EQ(description["case"], "planted x=bf16[4,9] out=bf16[4,9]");
+    EXPECT_EQ(
+        weft({"verify", "planted", "--dump", (folder / "many").string(), "--device", "cpu", "--cases", "3"})
+            .code,
+        0);
+    EXPECT_TRUE(std::filesystem::exists(folder / "many/0002/case.json"));
+}
+
+TEST(MakeCheckpoint, WritesOneAndRefusesNonsense) {
+    const std::string path = testing::TempDir() + "/weft_small.safetensors";
+    const Result r = weft({"make-checkpoint", path, "--layers", "1", "--width", "32", "--ffn", "64",
+                           "--vocab", "16", "--head-dim", "8", "--query-heads", "2"});
+    EXPECT_EQ(r.code, 0) << r.error;
+    EXPECT_TRUE(std::filesystem::exists(path));
+    EXPECT_EQ(weft({"make-checkpoint", path, "--dtype", "int8"}).code, 2);
+    EXPECT_EQ(weft({"make-checkpoint", path, "--layers", "0"}).code, 2);
+}
+
+TEST(Completion, IsAScriptThatBashAccepts) {
+    const Result r = weft({"completion", "bash"});
+    EXPECT_EQ(r.code, 0);
+    const std::string path = testing::TempDir() + "/weft_completion.bash";
+    std::ofstream(path) << r.out;
+    const auto words = [&](const std::string& line) {
+        const std::string command =
+            "bash -c 'source " + path + "; COMP_WORDS=(" + line +
+            "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _weft; echo \"${COMPREPLY[*]}\"' 2>&1";
+        const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+        std::string text(65536, '\0');
+        text.resize(std::fread(text.data(), 1, text.size(), pipe.get()));
+        return text;
+    };
+    EXPECT_THAT(words("weft ver"), HasSubstr("verify"));
+    EXPECT_THAT(words("weft verify plan"), HasSubstr("planted"));
+    EXPECT_THAT(words("weft verify --dev"), HasSubstr("--device"));
+    EXPECT_THAT(words("weft explain --device rtx4"), HasSubstr("rtx4090"));
+    EXPECT_THAT(words("weft verify --device rtx4"), Not(HasSubstr("rtx4090")));
+    EXPECT_THAT(words("weft run test"), HasSubstr("test-model"));
+}
+
+TEST(Bench, OnTheHostMeasuresForTests) {
+    const std::string path = testing::TempDir() + "/weft_rows.jsonl";
+    std::filesystem::remove(path);
+    const Result r =
+        weft({"bench", "planted x=fp32[4,4]", "--device", "cpu", "--rounds", "2", "--out", path});
+    EXPECT_EQ(r.code, 0) << r.error;
+    EXPECT_THAT(r.out, HasSubstr("planted x=fp32[4,4]"));
+    std::ifstream in(path);
+    std::vector<nlohmann::json> rows;
+    for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_EQ(rows[1]["env"], rows[0]["env"]);
+    EXPECT_EQ(rows[1]["cache"], "cold");
+    EXPECT_TRUE(rows[2]["checked"].get<bool>());
+    const Result wrong = weft({"bench", "planted x=fp32[4,9]", "--device", "cpu", "--rounds", "2"});
+    EXPECT_EQ(wrong.code, 1);
+    EXPECT_THAT(wrong.out, HasSubstr("wrong: out[0,2]"));
+    EXPECT_EQ(weft({"bench", "--device", "cpu"}).code, 2);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,103 @@
+// Case lines: text and back, inference, and errors that show the place.
+#include "weft/case.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/core/probe.h"
+#include "verify/generate.h"
+
+namespace weft::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StrEq;
+
+std::string message(const std::string& line) {
+    try {
+        Case::parse(line).check();
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::invalid_argument) << line;
+        return e.what();
+    }
+    return "accepted";
+}
+
+TEST(CaseLines, PrintWhatTheyWereReadFrom) {
+    for (const std::string line :
+         {"probe x=bf16[4,8] out=bf16[4,8]", "probe x=fp32[2,3,8]{48,16,1} weight=fp16[8] out=fp32[2,3,8]",
+          "probe x=bf16[4,8]+3 y=bf16[4,8]{1,4} out=@x sums=fp32[4] factor=0.5 negate=true mode=doubled",
+          "probe x=bf16[0,8] out=bf16[0,8]",
+          "probe x=bf16[4,8] packed=fp4_e2m1[9,32] out=bf16[4,8] groups=2"}) {
+        EXPECT_EQ(Case::parse(line).line(), line);
+        EXPECT_EQ(message(line), "accepted") << line;
+    }
+}
+
+TEST(CaseLines, InferOutputs) {
+    EXPECT_EQ(Case::parse("probe x=bf16[4,8]").line(), "probe x=bf16[4,8] out=bf16[4,8]");
+    EXPECT_EQ(Case::parse("probe x=bf16[4,8] out=fp32 sums=fp32").line(),
+              "probe x=bf16[4,8] out=fp32[4,8] sums=fp32[4]");
+    EXPECT_EQ(Case::parse("probe x=bf16[8] sums=fp32").line(), "probe x=bf16[8] out=bf16[8] sums=fp32[1]");
+    EXPECT_EQ(message("probe x=bf16[8] sums=fp32"), "accepted");
+    EXPECT_THAT(
+        message("probe x=bf16[4,8] packed=fp4_e2m1"),
+        HasSubstr("probe.packed: its shape rows (groups+2)*dim doesn't follow from the other fields"));
+}
+
+TEST(CaseLines, TakeOptionsInAnyPlaceAndForm) {
+    EXPECT_EQ(Case::parse("probe factor=0.50 x=bf16[4,8]  mode=plain").line(),
+              "probe x=bf16[4,8] out=bf16[4,8] factor=0.5");
+    EXPECT_EQ(Case::parse("probe x=bf16[1,8] factor=1e-6").line(),
+              "probe x=bf16[1,8] out=bf16[1,8] factor=1e-06");
+}
+
+TEST(CaseLines, ErrorsShowThePlace) {
+    EXPECT_THAT(message("prob x=bf16[4]"), HasSubstr("no such op"));
+    EXPECT_THAT(message("probe x=bf17[4,8]"), HasSubstr("expected a dtype"));
+    EXPECT_THAT(message("probe x=bf17[4,8]"), HasSubstr("probe x=bf17[4,8]\n"));
+    EXPECT_THAT(message("probe z=bf16[4,8]"),
+                HasSubstr("probe has no field or option of this name at column 7"));
+    EXPECT_THAT(message("probe x=bf16[4,8"), HasSubstr("expected ']'"));
+    EXPECT_THAT(message("probe x=bf16[4,]"), HasSubstr("expected a whole number"));
+    EXPECT_THAT(message("probe x=bf16[4,-8]"), HasSubstr("expected a whole number"));
+    EXPECT_THAT(message("probe x=bf16[4,8]{8}"), HasSubstr("one stride an axis"));
+    EXPECT_THAT(message("probe x=bf16[4,8]x"), HasSubstr("unexpected text"));
+    EXPECT_THAT(message("probe x=bf16[1,1,1,1,1,1,1]"), HasSubstr("more than 6 axes"));
+    EXPECT_THAT(message("probe x=bf16[4,8] x=bf16[4,8]"), HasSubstr("given twice"));
+    EXPECT_THAT(message("probe x=bf16[4,8] negate=yes"), HasSubstr("expected true or false"));
+    EXPECT_THAT(message("probe x=bf16[4,8] mode=tripled"), HasSubstr("expected one of plain, doubled"));
+    EXPECT_THAT(message("probe x=bf16[4,8] factor=9"), HasSubstr("expected a value in [-8, 8]"));
+    EXPECT_THAT(message("probe x=bf16[4,8] factor=nan"), HasSubstr("expected a value in [-8, 8]"));
+    EXPECT_THAT(message("probe x=bf16[4,8] factor=1x"), HasSubstr("expected a number"));
+    EXPECT_THAT(message("probe x=bf16[4,8] groups=1.5"), HasSubstr("expected a whole number"));
+    EXPECT_THAT(message("probe x=bf16[4,8] out=@z"), HasSubstr("no such field"));
+    EXPECT_THAT(message("probe x=bf16[4,8] out=@weight"), HasSubstr("can't be shared: it is absent"));
+    EXPECT_THAT(message("probe x=bf16[99999999999,99999999999]"), HasSubstr("too large"));
+    EXPECT_THAT(message(""), HasSubstr("no such op"));
+}
+
+TEST(CaseLines, AreCheckedAsCallsAre) {
+    EXPECT_THAT(message("probe x=bf16[4,8] weight=fp32[7]"),
+                StrEq("probe.weight: expected [dim=8], got [7]"));
+    EXPECT_THAT(message("probe weight=fp32[8]"), HasSubstr("probe"));
+}
+
+TEST(CaseLines, AreMadeOfCalls) {
+    const std::string line = "probe x=bf16[4,8]{16,1}+3 y=bf16[4,8] out=@x factor=2";
+    const Case c = Case::parse(line);
+    std::vector<std::max_align_t> x(64), y(64), call(64);
+    c.bind(call.data(), {x.data(), nullptr, y.data(), nullptr, nullptr, nullptr, nullptr}, kCpu);
+    EXPECT_EQ(Case::of(c.op(), call.data()).line(), line);
+}
+
+TEST(CaseLines, OfGeneratedCasesRoundTrip) {
+    Random random(3);
+    for (int i = 0; i < 500; ++i) {
+        const auto c = generate(*find_op("probe"), device_info(kCpu), random, {});
+        ASSERT_TRUE(c.has_value());
+        EXPECT_EQ(Case::parse(c->line()), *c) << c->line();
+    }
+}
+
+}  // namespace
+}  // namespace weft::test

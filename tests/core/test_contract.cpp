@@ -1,0 +1,182 @@
+// Checks that follow from a description: what passes, and the message of each breach.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/core/probe.h"
+
+namespace weft::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StrEq;
+
+struct Contracts : testing::Test {
+    Contracts() {
+        op.x = at(0, DType::bf16, {2, 8});
+        op.out = at(1, DType::bf16, {2, 8});
+    }
+    Tensor at(int place, DType dtype, std::initializer_list<std::int64_t> shape) {
+        return Tensor(memory + place * 256, dtype, shape);
+    }
+    Tensor view(int place, DType dtype, std::vector<std::int64_t> shape, std::vector<std::int64_t> stride) {
+        return Tensor(memory + place * 256, dtype, std::span<const std::int64_t>(shape),
+                      std::span<const std::int64_t>(stride));
+    }
+    std::string message() const {
+        try {
+            Probe::contract().check(&op);
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), ErrorCode::invalid_argument);
+            EXPECT_EQ(e.op(), "probe");
+            return e.what();
+        }
+        return "accepted";
+    }
+
+    alignas(256) unsigned char memory[4096] = {};
+    Probe op{};
+};
+
+TEST_F(Contracts, AcceptTheLeast) { EXPECT_THAT(message(), StrEq("accepted")); }
+
+TEST_F(Contracts, ReturnTheSizesOfAllAxes) {
+    const AxisSizes sizes = Probe::contract().check(&op);
+    EXPECT_EQ(sizes.size[static_cast<std::size_t>(Probe::contract().axes().find("dim"))], 8);
+}
+
+TEST_F(Contracts, RequireWhatIsNotOptional) {
+    op.out = {};
+    EXPECT_THAT(message(), StrEq("probe.out: is required: the result [... dim]"));
+    op.x = {};
+    EXPECT_THAT(message(), StrEq("probe.x: is required: the rows [... dim]"));
+}
+
+TEST_F(Contracts, NameTheDtypes) {
+    op.x.dtype = DType::int32;
+    EXPECT_THAT(message(), StrEq("probe.x: expected dtype fp32, bf16, fp16, got int32"));
+}
+
+TEST_F(Contracts, NameTheShape) {
+    op.weight = at(2, DType::fp32, {7});
+    EXPECT_THAT(message(), StrEq("probe.weight: expected [dim=8], got [7]"));
+    op.weight = at(2, DType::fp32, {1, 8});
+    EXPECT_THAT(message(), StrEq("probe.weight: expected [dim=8], got [1, 8]"));
+}
+
+TEST_F(Contracts, RejectRanksAndSizesThatNoTensorHas) {
+    op.x.rank = 7;
+    EXPECT_THAT(message(), StrEq("probe.x: rank 7 exceeds 6"));
+    op.x = at(0, DType::bf16, {2, 8});
+    op.x.shape[0] = -2;
+    EXPECT_THAT(message(), StrEq("probe.x: axis 0 has negative size -2"));
+}
+
+TEST_F(Contracts, RejectStridesThatAFieldDoesNotTake) {
+    op.x = view(0, DType::bf16, {2, 8}, {16, 2});
+    EXPECT_THAT(message(), StrEq("probe.x: the last axis must be contiguous, got bf16[2,8]{16,2}"));
+    op.x = view(0, DType::bf16, {2, 8}, {-8, 1});
+    EXPECT_THAT(message(), StrEq("probe.x: axis 0 has stride -8: strides must not be negative"));
+    op.x = at(0, DType::bf16, {2, 8});
+    op.out = view(1, DType::bf16, {2, 8}, {0, 1});
+    EXPECT_THAT(message(), StrEq("probe.out: axis 0 has stride 0: an output can't be broadcast"));
+    op.x = at(0, DType::bf16, {2, 2, 8});
+    op.out = view(1, DType::bf16, {2, 2, 8}, {24, 8, 1});
+    EXPECT_THAT(
+        message(),
+        StrEq("probe.out: the leading axes must fold into rows of one stride, got bf16[2,2,8]{24,8,1}"));
+    op.out = at(1, DType::bf16, {2, 2, 8});
+    op.sums = view(2, DType::fp32, {2, 2}, {4, 1});
+    EXPECT_THAT(message(), StrEq("probe.sums: must be dense (row-major, no gaps), got fp32[2,2]{4,1}"));
+}
+
+TEST_F(Contracts, AllowBroadcastInputs) {
+    op.y = view(2, DType::bf16, {2, 8}, {0, 1});
+    EXPECT_THAT(message(), StrEq("accepted"));
+}
+
+TEST_F(Contracts, RejectNullAndMisalignedPointers) {
+    op.x.data = nullptr;
+    EXPECT_THAT(message(), StrEq("probe.x: is a null pointer"));
+    op.x.data = memory + 1;
+    EXPECT_THAT(message(), StrEq("probe.x: must be aligned to its element of 2 bytes"));
+    op.x = Tensor(nullptr, DType::bf16, {0, 8});
+    op.out = Tensor(nullptr, DType::bf16, {0, 8});
+    EXPECT_THAT(message(), StrEq("accepted"));  // nothing is there to be pointed at
+}
+
+TEST_F(Contracts, KeepAllFieldsOnOneDevice) {
+    op.out.device = {DeviceType::cuda, 1};
+    EXPECT_THAT(message(), StrEq("probe.out: expected device cpu:0 as x, got cuda:1"));
+}
+
+TEST_F(Contracts, KeepOptionsInTheirRange) {
+    op.factor = 9;
+    EXPECT_THAT(message(), StrEq("probe.factor: expected a value in [-8, 8], got 9"));
+    op.factor = NAN;
+    EXPECT_THAT(message(), HasSubstr("probe.factor: expected a value in [-8, 8], got nan"));
+    op.factor = 1;
+    op.mode = static_cast<Probe::Mode>(2);
+    EXPECT_THAT(message(), HasSubstr("probe.mode: expected a value in [0, 1], got 2"));
+}
+
+TEST_F(Contracts, LetOptionsFixAxes) {
+    op.groups = 3;
+    op.packed = at(2, DType::fp4_e2m1, {2, 40});
+    EXPECT_THAT(message(), StrEq("accepted"));
+    op.packed = at(2, DType::fp4_e2m1, {2, 32});
+    EXPECT_THAT(message(), StrEq("probe.packed: expected [rows=2, (groups+2)*dim=40], got [2, 32]"));
+}
+
+TEST_F(Contracts, ApplyTheOpsOwnRules) {
+    op.y = at(2, DType::fp16, {2, 8});
+    EXPECT_THAT(message(), StrEq("probe.y: expected dtype bf16 as x"));
+}
+
+TEST_F(Contracts, AllowOutputsOverInputsOnlyAsTheVerySameView) {
+    op.out = op.x;
+    EXPECT_THAT(message(), StrEq("accepted"));
+    op.out = at(0, DType::fp32, {2, 8});
+    EXPECT_THAT(message(),
+                StrEq("probe.out: overlaps x without being the very same view of elements as wide"));
+    op.out = op.x;
+    op.out.data = memory + 16;
+    EXPECT_THAT(message(),
+                StrEq("probe.out: overlaps x without being the very same view of elements as wide"));
+    op.out = at(1, DType::bf16, {2, 8});
+    op.weight = at(1, DType::bf16, {8});
+    EXPECT_THAT(message(), StrEq("probe.out: must not overlap weight"));
+    op.weight = {};
+    op.sums = at(1, DType::fp32, {2});
+    EXPECT_THAT(message(), StrEq("probe.out: must not overlap sums"));
+}
+
+TEST_F(Contracts, StateLeastWork) {
+    const Work work = Probe::contract().work(&op);
+    EXPECT_EQ(work.bytes, 64);
+    op.state = at(2, DType::fp32, {1});
+    EXPECT_EQ(Probe::contract().work(&op).bytes, 72);  // in-out: read and written
+}
+
+TEST_F(Contracts, KnowAnEmptyCall) {
+    EXPECT_FALSE(Probe::contract().is_empty(&op));
+    op.x = op.out = Tensor(nullptr, DType::bf16, {0, 8});
+    EXPECT_TRUE(Probe::contract().is_empty(&op));
+}
+
+TEST_F(Contracts, ReadAndWriteOptionsByDescription) {
+    const Contract& c = Probe::contract();
+    for (const Option& o : c.options()) {
+        Contract::set(&op, o, 1);
+        EXPECT_EQ(Contract::get(&op, o), 1) << o.name;
+    }
+    EXPECT_TRUE(op.negate);
+    EXPECT_EQ(op.mode, Probe::Mode::doubled);
+    EXPECT_EQ(op.groups, 1);
+    EXPECT_EQ(c.find_option("factor"), 0);
+    EXPECT_EQ(c.find_option("x"), -1);
+    EXPECT_EQ(c.find_field("x"), 0);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,188 @@
+// Dispatch: the order, the reasons, the log, errors that carry the case line.
+#include <gmock/gmock.h>
+
+#include "tests/core/probe.h"
+#include "weft/case.h"
+#include "weft/memory.h"
+
+namespace weft::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const char* never(const Probe&, const DeviceInfo&) { return "it never does"; }
+const char* only_wide(const Probe& op, const DeviceInfo&) {
+    return op.x.dim(-1) < 8 ? "rows shorter than 8" : nullptr;
+}
+std::string config(const Probe& op, const DeviceInfo& d) {
+    return "dim=" + std::to_string(op.x.dim(-1)) + " sms=" + std::to_string(d.sms);
+}
+
+int launches = 0;
+void launch(const Probe& op, Context&) {
+    ++launches;
+    Oracle plain;
+    reference(op, plain);
+}
+void fail(const Probe&, Context&) { throw Error(ErrorCode::cuda, "", "", "launch out of resources"); }
+
+const RegisterReference<Probe> kReference{reference};
+const RegisterImplementations<Probe> kList{
+    DeviceType::cpu, {{"first", never, config, launch}, {"wide", only_wide, config, launch}}};
+const RegisterImplementations<Probe> kEmulated{
+    DeviceType::emulator, {{"narrow", only_wide, config, launch}, {"failing", never, config, fail}}};
+
+struct Dispatch : testing::Test {
+    Probe make(std::int64_t rows, std::int64_t dim, Device device = kCpu) {
+        Probe op{};
+        op.x = Tensor(memory.data(), DType::fp32, {rows, dim}, device);
+        op.out = Tensor(memory.data() + 256, DType::fp32, {rows, dim}, device);
+        return op;
+    }
+    ~Dispatch() override { set_log(nullptr); }
+    std::vector<float> memory = std::vector<float>(512, 1.0f);
+};
+
+TEST_F(Dispatch, AsksInOrderAndEndsWithTheReference) {
+    const OpEntry& entry = *find_op("probe");
+    const Probe narrow = make(2, 4), wide = make(2, 8);
+    const auto verdicts = explain(entry, &narrow, device_info(kCpu));
+    ASSERT_EQ(verdicts.size(), 3u);
+    EXPECT_EQ(verdicts[0].reason, "it never does");
+    EXPECT_EQ(verdicts[1].reason, "rows shorter than 8");
+    EXPECT_EQ(verdicts[2].implementation, "reference");
+    EXPECT_EQ(verdicts[2].reason, "");
+    Context context;
+    EXPECT_EQ(detail::choose(entry, &wide, context)->name, "wide");
+    EXPECT_EQ(detail::choose(entry, &narrow, context)->name, "reference");
+}
+
+TEST_F(Dispatch, AvoidsWhatTheContextLeavesOut) {
+    const Probe wide = make(2, 8);
+    Context context;
+    context.avoid("wide");
+    EXPECT_EQ(detail::choose(*find_op("probe"), &wide, context)->name, "reference");
+}
+
+TEST_F(Dispatch, SeesTheDeviceThatTheContextNames) {
+    const Probe wide = make(2, 8);
+    DeviceInfo info = *find_device("h100");
+    EXPECT_THAT(explain(*find_op("probe"), &wide, info), testing::IsEmpty());  // no list for CUDA
+    info.type = DeviceType::cpu;
+    EXPECT_EQ(explain(*find_op("probe"), &wide, info)[1].config, "dim=8 sms=132");
+}
+
+TEST_F(Dispatch, RunsWhatItChose) {
+    launches = 0;
+    const Probe op = make(2, 8);
+    run(op);
+    EXPECT_EQ(launches, 1);
+    EXPECT_EQ(op.out.as<float>()[0], 1.0f);
+}
+
+TEST_F(Dispatch, DoesNothingForEmptyCalls) {
+    launches = 0;
+    run(make(0, 8));
+    EXPECT_EQ(launches, 0);
+}
+
+TEST_F(Dispatch, ChecksBeforeItAsks) {
+    Probe op = make(2, 8);
+    op.out.dtype = DType::int8;
+    EXPECT_THROW(run(op), Error);
+}
+
+TEST_F(Dispatch, WantsTheContextsDevice) {
+    Context context(kCpu);
+    try {
+        run(make(2, 8, kEmulator), context);
+        FAIL() << "it ran";
+    } catch (const Error& e) {
+        EXPECT_STREQ(e.what(), "probe.x: is on emulator:0, but the context is for cpu:0");
+    }
+}
+
+TEST_F(Dispatch, GivesEveryReasonWhereAllDecline) {
+    try {
+        run(make(2, 4, kEmulator));
+        FAIL() << "it ran";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::unsupported);
+        EXPECT_THAT(e.what(),
+                    HasSubstr("no implementation for emulator takes this call; narrow: rows shorter than 8; "
+                              "failing: it never does"));
+        EXPECT_THAT(e.what(), HasSubstr("probe x=fp32[2,4] out=fp32[2,4]"));
+    }
+}
+
+TEST_F(Dispatch, ReportsFailuresWithTheCaseLine) {
+    OpEntry entry = *find_op("probe");
+    entry.implementations[0][0].decline = [](const void*, const DeviceInfo&) -> const char* {
+        return nullptr;
+    };
+    entry.implementations[0][0].launch = [](const void* op, Context& c) {
+        fail(*static_cast<const Probe*>(op), c);
+    };
+    const Probe op = make(2, 8);
+    Context context;
+    try {
+        detail::run(entry, &op, context);
+        FAIL() << "it ran";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::cuda);
+        EXPECT_STREQ(e.what(), "probe: first (probe x=fp32[2,8] out=fp32[2,8]): launch out of resources");
+    }
+}
+
+TEST_F(Dispatch, LogsTheListUpToTheChoice) {
+    std::vector<std::string> lines;
+    set_log([&](const std::string& line) { lines.push_back(line); });
+    run(make(2, 8));
+    EXPECT_THAT(lines,
+                ElementsAre("weft cpu probe x=fp32[2,8] out=fp32[2,8]\n  first: declined, it never does\n"
+                            "  wide: chosen (dim=8 sms=1)"));
+    set_log(nullptr);
+    run(make(2, 8));
+    EXPECT_EQ(lines.size(), 1u);
+}
+
+TEST_F(Dispatch, LogSaysWhatTheContextAvoids) {
+    std::vector<std::string> lines;
+    set_log([&](const std::string& line) { lines.push_back(line); });
+    Context context;
+    context.avoid("wide");
+    run(make(2, 8), context);
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_THAT(lines[0], HasSubstr("wide: left out by the context"));
+    EXPECT_THAT(lines[0], HasSubstr("reference: chosen"));
+}
+
+TEST_F(Dispatch, PreparedCallsLaunchWithoutAsking) {
+    launches = 0;
+    const Probe op = make(2, 8);
+    Context context;
+    const Prepared<Probe> call(op, context);
+    EXPECT_EQ(call.implementation(), "wide");
+    call();
+    call();
+    EXPECT_EQ(launches, 2);
+    const Prepared<Probe> nothing(make(0, 8), context);
+    EXPECT_EQ(nothing.implementation(), "");
+    nothing();
+    EXPECT_EQ(launches, 2);
+}
+
+TEST_F(Dispatch, KnownDevicesHaveRatesAndOrderedNames) {
+    for (const std::string& name : device_names()) {
+        const DeviceInfo* d = find_device(name);
+        ASSERT_NE(d, nullptr);
+        EXPECT_GT(d->copy_tbps, 0) << name;
+        EXPECT_GT(d->half_tflops, 0) << name;
+        EXPECT_GE(d->arch, 80) << name;
+    }
+    EXPECT_EQ(find_device("abacus"), nullptr);
+}
+
+}  // namespace
+}  // namespace weft::test

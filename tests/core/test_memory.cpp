@@ -1,0 +1,86 @@
+// Buffers, copies, contexts, graphs on the host.
+#include "weft/memory.h"
+
+#include <gmock/gmock.h>
+
+#include "weft/context.h"
+#include "weft/error.h"
+#include "weft/graph.h"
+
+namespace weft {
+namespace {
+
+TEST(Memory, BuffersAreAlignedAndMove) {
+    Buffer a(kEmulator, 100);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data()) % 256, 0u);
+    void* data = a.data();
+    Buffer b = std::move(a);
+    EXPECT_EQ(b.data(), data);
+    EXPECT_EQ(b.size(), 100u);
+    EXPECT_EQ(b.device(), kEmulator);
+    EXPECT_EQ(Buffer(kCpu, 0).data(), nullptr);
+}
+
+TEST(Memory, CopiesWantTheSameDtypeAndNumberOfElements) {
+    OwnedTensor a = allocate(DType::int32, {2, 3}, kCpu), b = allocate(DType::int32, {6}, kEmulator);
+    for (int i = 0; i < 6; ++i) a.view.as<std::int32_t>()[i] = i;
+    copy(b.view, a.view);
+    EXPECT_EQ(b.view.as<std::int32_t>()[5], 5);
+    EXPECT_THROW(copy(allocate(DType::int32, {5}, kCpu).view, a.view), Error);
+    EXPECT_THROW(copy(allocate(DType::fp32, {6}, kCpu).view, a.view), Error);
+    fill_bytes(b.view.data, kEmulator, 0xff, 24);
+    EXPECT_EQ(b.view.as<std::int32_t>()[0], -1);
+}
+
+TEST(Contexts, ScratchGrowsAndStays) {
+    Context context;
+    void* small = context.scratch(100);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small) % 256, 0u);
+    EXPECT_EQ(context.scratch(50), small);
+    void* large = context.scratch(1 << 20);
+    EXPECT_EQ(context.scratch(100), large);
+    Context moved = std::move(context);
+    EXPECT_EQ(moved.scratch(100), large);
+}
+
+TEST(Contexts, SlotsBelongToTheirType) {
+    struct Cache {
+        int plans = 0;
+    };
+    Context a, b;
+    a.slot<Cache>().plans = 3;
+    EXPECT_EQ(a.slot<Cache>().plans, 3);
+    EXPECT_EQ(b.slot<Cache>().plans, 0);
+    Context c = std::move(a);
+    EXPECT_EQ(c.slot<Cache>().plans, 3);
+}
+
+TEST(Contexts, LeaveOutByName) {
+    Context context;
+    EXPECT_FALSE(context.avoids("cublaslt"));
+    context.avoid("cublaslt");
+    EXPECT_TRUE(context.avoids("cublaslt"));
+    EXPECT_FALSE(context.avoids("mma"));
+}
+
+TEST(Graphs, OnTheHostRepeatTheirWork) {
+    Context context;
+    int runs = 0;
+    const Graph graph(context, [&] { ++runs; });
+    EXPECT_EQ(runs, 0);
+    graph.replay();
+    graph.replay();
+    EXPECT_EQ(runs, 2);
+    EXPECT_GE(time_us(context, [&] { graph.replay(); }), 0);
+    EXPECT_FALSE(is_capturing(kCpu, {}));
+    EXPECT_EQ(OwnedStream(kCpu).get().handle, nullptr);
+}
+
+TEST(Memory, WithoutADeviceSaysSo) {
+    if (cuda_device_count() > 0) GTEST_SKIP() << "a GPU is here";
+    EXPECT_THROW(Buffer(kCuda, 16), Error);
+    EXPECT_THROW(Context{kCuda}, Error);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,154 @@
+// The verifier finds what it is there to find: a planted fault each.
+#include "verify/verify.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "tests/core/probe.h"
+#include "verify/fuzz.h"
+#include "verify/trial.h"
+
+namespace weft::test {
+namespace {
+
+using testing::HasSubstr;
+
+// Runs a faulty implementation in front of the probe's reference.
+Outcome with(
+    void (*launch)(const Probe&),
+    const std::string& line = "probe x=fp32[3,8]{16,1} weight=fp32[8] out=fp32[3,8]{16,1} sums=fp32[3]") {
+    static void (*fault)(const Probe&);
+    fault = launch;
+    static const OpEntry kEntry = [] {
+        OpEntry entry = *find_op("probe");
+        entry.implementations[0] = {{"faulty",
+                                     [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
+                                     [](const void*, const DeviceInfo&) { return std::string("planted"); },
+                                     [](const void* op, Context&) {
+                                         const auto& probe = *static_cast<const Probe*>(op);
+                                         Oracle plain;
+                                         reference(probe, plain);
+                                         fault(probe);
+                                     }}};
+        return entry;
+    }();
+    Case parsed = Case::parse(line);
+    Case c(kEntry);
+    c.tensors = parsed.tensors;
+    c.options = parsed.options;
+    return verify(c, kCpu);
+}
+
+TEST(Verifier, PassesTheReference) {
+    const Outcome outcome = with([](const Probe&) {});
+    EXPECT_TRUE(outcome.passed) << outcome.why;
+    EXPECT_EQ(outcome.implementation, "faulty planted");
+    EXPECT_LE(outcome.worst, 1);
+}
+
+TEST(Verifier, AllowsWhatFp32RoundingExplainsAndNoMore) {
+    EXPECT_TRUE(with([](const Probe& op) { op.out.as<float>()[1] *= 1 + 0x1p-23f; }).passed);
+    const Outcome outcome = with([](const Probe& op) { op.out.as<float>()[17] *= 1 + 0x1p-20f; });
+    EXPECT_FALSE(outcome.passed);
+    EXPECT_THAT(outcome.why, HasSubstr("out[1,1]: got"));
+}
+
+TEST(Verifier, SeesAnElementLeftUnwritten) {
+    const Outcome outcome = with([](const Probe& op) { std::memset(op.out.as<float>() + 3, 0xff, 4); });
+    EXPECT_THAT(outcome.why, HasSubstr("out[0,3]: got nan"));
+}
+
+TEST(Verifier, SeesWritesIntoGapsAndInputs) {
+    EXPECT_THAT(with([](const Probe& op) { op.out.as<float>()[8] = 0; }).why,
+                HasSubstr("out: byte 32 of its memory is not the op's to write"));
+    EXPECT_THAT(with([](const Probe& op) { op.weight.as<float>()[0] += 1; }).why,
+                HasSubstr("weight: byte 0 of its memory is not the op's to write"));
+}
+
+TEST(Verifier, SeesResultsThatDependOnWhatNothingWrote) {
+    const Outcome outcome = with([](const Probe& op) {
+        static int calls = 0;
+        op.out.as<float>()[2] *= 1 + (++calls % 2 == 0 ? 0 : 0x1p-23f);
+    });
+    EXPECT_THAT(outcome.why, HasSubstr("two runs differ"));
+}
+
+TEST(Verifier, SeesOneWrongRowStatistic) {
+    EXPECT_THAT(with([](const Probe& op) { op.sums.as<float>()[2] = 1e9f; }).why,
+                HasSubstr("sums[2]: got 1e+09"));
+}
+
+TEST(Verifier, SharedMemoryIsComparedOnce) {
+    EXPECT_TRUE(with([](const Probe&) {}, "probe x=bf16[3,8] out=@x").passed);
+    EXPECT_FALSE(
+        with([](const Probe& op) { op.out.as<std::uint16_t>()[0] ^= 2; }, "probe x=bf16[3,8] out=@x").passed);
+}
+
+TEST(Verifier, SpecialValuesPropagate) {
+    Random random(11);
+    for (int i = 0; i < 50; ++i) {
+        const auto c = generate(*find_op("probe"), device_info(kCpu), random, {});
+        ASSERT_TRUE(c);
+        const Outcome outcome = verify(*c, kCpu, 1, Values::special);
+        EXPECT_TRUE(outcome.passed) << outcome.why << "\n  " << c->line();
+    }
+}
+
+TEST(Verifier, ReportsABreakdownAsAnOutcome) {
+    OpEntry entry = *find_op("probe");
+    entry.implementations[0] = {{"broken",
+                                 [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
+                                 [](const void*, const DeviceInfo&) { return std::string(); },
+                                 [](const void*, Context&) {
+                                     throw Error(ErrorCode::emulator_fault, "", "", "a barrier diverged");
+                                 }}};
+    Case c(entry);
+    c.tensors = Case::parse("probe x=bf16[3,8]").tensors;
+    const Trial trial{c, 3, Values::wide, 0};
+    const Outcome outcome = attempt(trial, kCpu);
+    EXPECT_FALSE(outcome.passed);
+    EXPECT_THAT(outcome.why, HasSubstr("emulator fault: probe: broken"));
+    EXPECT_EQ(command(trial, kCpu),
+              "weft verify 'probe x=bf16[3,8] out=bf16[3,8]' --device cpu --seed 3 --values wide");
+    EXPECT_EQ(command({c, 3, Values::wide, 9, "broken"}, kEmulator),
+              "weft verify 'probe x=bf16[3,8] out=bf16[3,8]' --device emulator --seed 3 --values wide "
+              "--implementation broken --order 9");
+}
+
+TEST(Verifier, InputsDoNotDependOnTheDeviceOrOnOtherFields) {
+    const Case c = Case::parse("probe x=bf16[3,8] weight=fp32[8]"),
+               without = Case::parse("probe x=bf16[3,8]");
+    const Instance a(c, kCpu, 5, Values::usual), b(c, kEmulator, 5, Values::usual),
+        other(without, kCpu, 5, Values::usual);
+    EXPECT_EQ(a.bytes(0), b.bytes(0));
+    EXPECT_EQ(a.bytes(0), other.bytes(0));
+    EXPECT_NE(a.bytes(0), Instance(c, kCpu, 6, Values::usual).bytes(0));
+    EXPECT_NE(a.bytes(0), Instance(c, kCpu, 5, Values::tiny).bytes(0));
+}
+
+TEST(Fuzzer, CountsWhatRanAndIsRepeatable) {
+    FuzzOptions options;
+    options.cases = 60;
+    options.seed = 4;
+    const FuzzReport a = fuzz(*find_op("probe"), options), b = fuzz(*find_op("probe"), options);
+    EXPECT_EQ(a.cases, 60);
+    EXPECT_TRUE(a.failures.empty()) << a.failures.front().why;
+    EXPECT_EQ(a.worst_command, b.worst_command);
+    EXPECT_EQ(a.implementations, b.implementations);
+    EXPECT_GE(a.implementations.size(), 2u);  // also what dispatch would not choose
+}
+
+TEST(Sampling, TakesAPartOfLongCallsOnly) {
+    EXPECT_EQ(sample_of(Case::parse("probe x=bf16[3,8]")), 1);
+    Oracle oracle(true);
+    EXPECT_TRUE(oracle.wants(17));
+    oracle.sample(100);
+    int wanted = 0;
+    for (std::int64_t i = 0; i < 100000; ++i) wanted += oracle.wants(i) ? 1 : 0;
+    EXPECT_GT(wanted, 700);
+    EXPECT_LT(wanted, 1300);
+}
+
+}  // namespace
+}  // namespace weft::test
