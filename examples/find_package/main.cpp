@@ -10,13 +10,15 @@ int main() {
     const auto matrix = [](std::vector<float>& values) {
         return weft::Tensor(values.data(), weft::DType::fp32, {2, 3});
     };
-    weft::run(weft::ResidualAdd{.x = matrix(x), .residual = matrix(residual), .bias = {}, .out = matrix(sum)});
+    weft::run(
+        weft::ResidualAdd{.x = matrix(x), .residual = matrix(residual), .bias = {}, .out = matrix(sum)});
     for (const float value : sum) std::printf("%g ", value);
     std::printf("\n");
 
     try {
         const weft::Tensor narrow(x.data(), weft::DType::fp32, {2, 2});
-        weft::run(weft::ResidualAdd{.x = narrow, .residual = matrix(residual), .bias = {}, .out = matrix(sum)});
+        weft::run(
+            weft::ResidualAdd{.x = narrow, .residual = matrix(residual), .bias = {}, .out = matrix(sum)});
     } catch (const weft::Error& error) {
         std::printf("%s\n", error.what());
     }
