@@ -28,7 +28,7 @@ LayerNormParams parameters(const LayerNorm& op, const RowProblem& rows, const Ro
 
 void launch(const LayerNorm& op, Context& context) {
     const RowProblem rows = problem(op);
-    const RowPlan plan = plan_rows(rows, context.info());
+    const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
     const LayerNormParams p = parameters(op, rows, plan);
     kit::with_row_kernel(row_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
         using T = std::remove_pointer_t<decltype(type)>;

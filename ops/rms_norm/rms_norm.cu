@@ -31,7 +31,7 @@ RmsNormParams parameters(const RmsNorm& op, const RowProblem& rows, const RowPla
 
 void launch(const RmsNorm& op, Context& context) {
     const RowProblem rows = problem(op);
-    const RowPlan plan = plan_rows(rows, context.info());
+    const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
     const RmsNormParams p = parameters(op, rows, plan);
     kit::with_row_kernel(row_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
         using T = std::remove_pointer_t<decltype(type)>;

@@ -17,7 +17,7 @@ RowProblem problem(const Softmax& op) {
 void launch(const Softmax& op, Context& context) {
     constexpr double kLog2E = 1.4426950408889634;
     const RowProblem rows = problem(op);
-    const RowPlan plan = plan_rows(rows, context.info());
+    const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
     const SoftmaxParams p{.shape = kit::row_shape(rows, plan),
                           .in = kit::row_input(op.x, {}, {}),
                           .out = kit::row_operand(op.out),

@@ -68,6 +68,19 @@ TEST(RowPlan, ReadsRowsOnce) {
     EXPECT_EQ(plan_rows({4096, 262144, 2, true, 2}, a100).vectors, kStreamedRow);
 }
 
+TEST(RowPlan, IsRememberedForTheProblemAndTheDevice) {
+    RowPlans plans;
+    for (int again = 0; again < 2; ++again) {
+        for (const char* name : {"h200", "a100"}) {
+            const DeviceInfo& device = *find_device(name);
+            for (std::int64_t rows = 1; rows < 300; ++rows) {
+                const RowProblem problem{rows, 65536, 2, rows % 2 == 0, 2};
+                ASSERT_EQ(plans.find(problem, device), plan_rows(problem, device));
+            }
+        }
+    }
+}
+
 // Every row of the workloads of these ops: on an H200 an SM has at least 32 KiB in flight, or the whole
 // problem at once.
 TEST(RowPlan, KeepsTheMemoryBusyOnAllWorkloads) {
