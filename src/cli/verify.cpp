@@ -1,6 +1,8 @@
 // weft verify: an implementation against the reference.
 #include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/command.h"
 #include "cli/dump.h"
@@ -32,19 +34,29 @@ bool affordable(const Case& c, Device device) {
     double elements = 0, flops = 0;
     for (const TensorSpec& t : c.tensors) elements += t.present ? static_cast<double>(t.span()) : 0;
     c.with_call(device, [&](const void* call) { flops = c.contract().work(call).flops; });
-    return elements <= kMostElements * scale && flops <= kMostFlops * scale;
+    // On a GPU only the reference takes long, and of long calls it does a sample.
+    return elements <= kMostElements * scale &&
+           (flops <= kMostFlops * scale || device.type == DeviceType::cuda);
+}
+
+// Does the implementation that was asked for take the case? What nothing takes is an error when it runs.
+bool wanted(const Arguments& a, const Case& c, Device device) {
+    if (a.implementation.empty()) return true;
+    const std::vector<std::string> takers = accepting(c, device);
+    return std::find(takers.begin(), takers.end(), a.implementation) != takers.end();
 }
 
 void add(Plan& plan, const Arguments& a, const Case& c, const std::string& workload = {}) {
     const auto chosen = pick_values(a.values);
     for (const Values values : kAllValues) {
-        const bool wanted = chosen ? values == *chosen : a.values == "all" || values == Values::usual;
-        if (wanted) plan.lines.push_back({{c, a.seed, values, a.order, a.implementation}, {}, workload});
+        const bool included = chosen ? values == *chosen : a.values == "all" || values == Values::usual;
+        if (included) plan.lines.push_back({{c, a.seed, values, a.order, a.implementation}, {}, workload});
     }
 }
 
 void add_rows(Plan& plan, const Arguments& a, Device device, const std::vector<NamedCase>& rows) {
     for (const NamedCase& row : rows) {
+        if (!wanted(a, row.c, device)) continue;
         if (!a.all_rows && !affordable(row.c, device)) {
             ++plan.skipped;
         } else {
@@ -59,6 +71,7 @@ void add_generated(Plan& plan, const Arguments& a, Device device, const OpEntry&
     for (int i = 0; i < a.cases; ++i) {
         const auto c = generate(op, device_info(device), random, {});
         if (!c) break;
+        if (!wanted(a, *c, device)) continue;
         const Values values =
             chosen.value_or(kAllValues[static_cast<std::size_t>(i) % std::size(kAllValues)]);
         plan.lines.push_back({{*c, a.seed, values, a.order, a.implementation}, {}, {}});

@@ -12,14 +12,15 @@ std::uint64_t stream_of(const std::string& name) {  // every op draws its own nu
     return stream;
 }
 
-std::vector<std::string> accepting(const Case& c, Device device) {
-    std::vector<std::string> names;
-    c.with_call(device, [&](const void* call) {
-        for (const Verdict& v : explain(c.op(), call, device_info(device))) {
-            if (v.reason.empty()) names.push_back(v.implementation);
-        }
-    });
-    return names;
+// A case that the implementation asked for takes, where one is.
+std::optional<Case> draw_case(const OpEntry& op, const FuzzOptions& options, Random& random) {
+    for (int attempt = 0; attempt < 200; ++attempt) {
+        auto c = generate(op, device_info(options.device), random, options.limits);
+        if (!c || options.implementation.empty()) return c;
+        const std::vector<std::string> takers = accepting(*c, options.device);
+        if (std::find(takers.begin(), takers.end(), options.implementation) != takers.end()) return c;
+    }
+    return std::nullopt;
 }
 
 // Half of the cases go where dispatch sends them, the others to any that accepts.
@@ -68,7 +69,7 @@ FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options) {
     if (op.implementations[static_cast<int>(options.device.type)].empty()) return report;
     Random random(options.seed, stream_of(op.contract().name()));
     for (int i = 0; i < options.cases; ++i) {
-        const std::optional<Case> c = generate(op, device_info(options.device), random, options.limits);
+        const std::optional<Case> c = draw_case(op, options, random);
         if (!c) break;
         const Trial trial = draw(*c, options, i, random);
         const Outcome outcome = attempt_anything(trial, options.device);
@@ -79,6 +80,16 @@ FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options) {
         if (!outcome.passed && outcome.why.starts_with(name(ErrorCode::cuda))) break;
     }
     return report;
+}
+
+std::vector<std::string> accepting(const Case& c, Device device) {
+    std::vector<std::string> names;
+    c.with_call(device, [&](const void* call) {
+        for (const Verdict& v : explain(c.op(), call, device_info(device))) {
+            if (v.reason.empty()) names.push_back(v.implementation);
+        }
+    });
+    return names;
 }
 
 std::vector<Device> devices_here() {

@@ -38,6 +38,9 @@ struct FuzzReport {
 // In the emulator every other case runs its threads and blocks in a random order.
 FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options);
 
+// Implementations that take a case, in the order in which they are asked.
+std::vector<std::string> accepting(const Case& c, Device device);
+
 // The devices that this build and machine can run kernels on; the CPU always, a GPU and the emulator where
 // there.
 std::vector<Device> devices_here();
