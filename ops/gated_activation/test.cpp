@@ -6,6 +6,7 @@
 
 #include "ops/gated_activation/gated_activation.h"
 #include "tests/ops/support.h"
+#include "verify/verify.h"
 
 namespace weft {
 namespace {
@@ -84,6 +85,14 @@ TEST(GatedActivation, HalvesOfOneTensorEqualTwoTensors) {
                             .gate = x.on(device).slice(1, 0, 20),
                             .up = x.on(device).slice(1, 20, 40)});
         EXPECT_EQ(merged, separate);
+    }
+}
+
+// Rows that a block can't keep in registers are computed twice; generated cases are shorter.
+TEST(GatedActivation, RowsBeyondTheRegisters) {
+    for (const Device device : test::host_devices()) {
+        const Case c = Case::parse("gated_activation out=fp8_e4m3[2,16500] x=bf16[2,33000] token_scale=fp32[2]");
+        EXPECT_EQ(verify(c, device).why, "");
     }
 }
 

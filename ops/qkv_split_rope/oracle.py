@@ -7,7 +7,11 @@ def turn(heads: np.ndarray, cos: np.ndarray, sin: np.ndarray, dim: int, pairs: s
     # As complex numbers: each pair times cos + i·sin.
     rotor = (cos + 1j * sin)[:, None, :]
     out = heads.copy()
-    first, second = (slice(0, dim // 2), slice(dim // 2, dim)) if pairs == "half" else (slice(0, dim, 2), slice(1, dim, 2))
+    first, second = (
+        (slice(0, dim // 2), slice(dim // 2, dim))
+        if pairs == "half"
+        else (slice(0, dim, 2), slice(1, dim, 2))
+    )
     turned = (heads[..., first] + 1j * heads[..., second]) * rotor
     out[..., first], out[..., second] = turned.real, turned.imag
     return out

@@ -93,6 +93,9 @@ inline const Contract& QkvSplitRope::contract() {
                     return Violation{"sin", "expected cos's dtype " + std::string(name(op.cos.dtype)) + ", got " +
                                                 std::string(name(op.sin.dtype))};
                 }
+                if (op.cos.dim(0) == 0 && op.qkv.numel() > 0) {
+                    return Violation{"cos", "expected at least one row, got none"};
+                }
                 if (op.cos.dim(-1) * 2 == op.rotated()) return {};
                 return Violation{"cos", "expected [table, half=" + std::to_string(op.rotated() / 2) +
                                             "] for rotary_dim=" + std::to_string(op.rotated()) + ", got half=" +

@@ -36,6 +36,8 @@ TEST(QkvSplitRope, RejectsWhatTheContractExcludes) {
                 HasSubstr("qkv_split_rope.sin: expected both cos and sin or neither, got one"));
     EXPECT_THAT(rejection(good + " cos=bf16[9,32] sin=fp32[9,32]"),
                 HasSubstr("qkv_split_rope.sin: expected cos's dtype bf16, got fp32"));
+    EXPECT_THAT(rejection(good + " cos=bf16[0,32] sin=bf16[0,32]"),
+                HasSubstr("qkv_split_rope.cos: expected at least one row, got none"));
     EXPECT_THAT(rejection(good + " cos=bf16[9,31] sin=bf16[9,31]"), HasSubstr("qkv_split_rope.cos: expected [table, half=32]"));
     EXPECT_THAT(rejection(good + " cos=bf16[5,32] sin=bf16[5,32] cache_offset=2"),
                 HasSubstr("qkv_split_rope.cos: expected at least cache_offset + tokens = 6 rows without positions, got 5"));

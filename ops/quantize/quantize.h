@@ -52,7 +52,7 @@ inline const Contract& Quantize::contract() {
                 return {};
             })
             .tolerance("written scales: ε₃₂·scale; codes: the rounding of x/scale ± 3·ε₃₂·|x/scale|")
-            .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096})
+            .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096, 16500})
             .source("OCP 8-bit floating point; quantize_fp8*, cast_fp16_fp8, scaled_fp8_quant, "
                     "dynamic_per_token_scaled_fp8_quant");
     return contract;

@@ -29,6 +29,8 @@ TEST(Rope, RejectsWhatTheContractExcludes) {
                 HasSubstr("rope.sin: expected both cos and sin or neither, got one"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[9,32] sin=bf16[9,32]"),
                 HasSubstr("rope.sin: expected cos's dtype fp32, got bf16"));
+    EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[0,32] sin=fp32[0,32]"),
+                HasSubstr("rope.cos: expected at least one row, got none"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[9,16] sin=fp32[9,16]"),
                 HasSubstr("rope.cos: expected [table, half=32] for rotary_dim=64, got half=16"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[9,32] sin=fp32[9,32] start=6"),
