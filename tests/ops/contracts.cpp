@@ -116,7 +116,9 @@ TEST_P(EveryOp, StatesItsWork) {
             const Work work = contract().work(call);
             EXPECT_TRUE(std::isfinite(work.bytes) && work.bytes >= 0) << c->line();
             EXPECT_TRUE(std::isfinite(work.flops) && work.flops >= 0) << c->line();
-            if (!contract().is_empty(call)) EXPECT_GT(work.bytes, 0) << c->line();
+            if (!contract().is_empty(call)) {
+                EXPECT_GT(work.bytes, 0) << c->line();
+            }
         });
     }
 }
