@@ -14,6 +14,12 @@ foreach(_header IN LISTS WEFT_OP_HEADERS)
   install(FILES "${_header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft/${_folder}")
 endforeach()
 
+foreach(_data workloads assets)
+  if(EXISTS "${CMAKE_SOURCE_DIR}/${_data}")
+    install(DIRECTORY "${_data}" DESTINATION "${CMAKE_INSTALL_DATADIR}/weft")
+  endif()
+endforeach()
+
 set(_config "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION "${_config}")
 configure_package_config_file(cmake/weftConfig.cmake.in "${CMAKE_BINARY_DIR}/weftConfig.cmake"
