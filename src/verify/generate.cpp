@@ -29,6 +29,7 @@ class Draw {
         for (std::size_t i = 0; i < case_.options.size(); ++i) {
             const Option& option = contract_.options()[i];
             if (!option.samples.empty() && chance(60)) case_.options[i] = random_.pick(option.samples);
+            if (option.kind == Option::Kind::real) case_.options[i] = static_cast<float>(case_.options[i]);
             if (option.axis < 0) continue;
             auto& size = matcher_.sizes.size[static_cast<std::size_t>(option.axis)];
             size = option.samples.empty() ? random_.pick(contract_.sizes(option.axis))

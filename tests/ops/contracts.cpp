@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "verify/fuzz.h"
@@ -97,6 +98,9 @@ TEST_P(EveryOp, WrongDtypesAndRanksAreRejectedByName) {
                 EXPECT_THAT(message([&](TensorSpec& t) { t.dtype = dtype; }),
                             testing::StartsWith(prefix + "expected dtype "));
             }
+            const auto shares_axes = std::count_if(contract().fields().begin(), contract().fields().end(),
+                                                   [](const Field& other) { return other.pattern.ellipsis; });
+            if (f.pattern.ellipsis && shares_axes == 1) continue;  // nothing says what its shape must be
             EXPECT_THAT(message([&](TensorSpec& t) {
                             t.shape.assign(6, 3);
                             t.stride.clear();
