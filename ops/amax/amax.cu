@@ -35,4 +35,4 @@ const RegisterImplementations<Amax> kKernels{
       +[](const Amax& op, const DeviceInfo& device) { return tiles(op, device).describe(); }, launch}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -18,11 +18,13 @@ TEST(Amax, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("amax x=int8[4,8] amax=fp32[1]"), HasSubstr("amax.x: expected dtype"));
     EXPECT_THAT(rejection("amax x=bf16[4,8] amax=bf16[1]"), HasSubstr("amax.amax: expected dtype fp32"));
     EXPECT_THAT(rejection("amax x=bf16[4,8] amax=fp32[2]"), HasSubstr("amax.amax: expected"));
-    EXPECT_THAT(rejection("amax x=bf16[4,8]{16,2} amax=fp32[1]"), HasSubstr("amax.x: the last axis must be contiguous"));
+    EXPECT_THAT(rejection("amax x=bf16[4,8]{16,2} amax=fp32[1]"),
+                HasSubstr("amax.x: the last axis must be contiguous"));
 }
 
 TEST(Amax, RunsOverManyCalls) {
-    HostTensor small(DType::bf16, {2, 3}, {1, -2, 0, 0.5, 1, 1}), large(DType::bf16, {1, 5}, {0, 0, 0, -8, 1});
+    HostTensor small(DType::bf16, {2, 3}, {1, -2, 0, 0.5, 1, 1}),
+        large(DType::bf16, {1, 5}, {0, 0, 0, -8, 1});
     HostTensor empty(DType::bf16, {0, 3});
     for (const Device device : test::host_devices()) {
         HostTensor amax(DType::fp32, {1}, {-3});

@@ -19,7 +19,8 @@ void launch_as(const Dequantize& op, Context& context) {
     const Codes<T> in{op.x.as<const T>(), fold_rows(op.x)->stride, kit::rows_aligned(op.x, kWidth),
                       op.scale ? op.scale.as<const float>() : nullptr,
                       op.token_scale ? op.token_scale.as<const float>() : nullptr};
-    const RealOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype, kit::rows_aligned(op.out, kWidth)};
+    const RealOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype,
+                      kit::rows_aligned(op.out, kWidth)};
     kit::launch("dequantize", dequantize<T>, t.shape(), context.stream(), in, out, t);
 }
 
@@ -34,4 +35,4 @@ const RegisterImplementations<Dequantize> kKernels{
       +[](const Dequantize& op, const DeviceInfo& device) { return tiles(op, device).describe(); }, launch}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// out = x · scale in fp32, rounded once. `scale` is one for the tensor, `token_scale` one a row; without either the
-// scale is 1: a cast, exact in every output dtype but for fp16's smaller range.
+// out = x · scale in fp32, rounded once. `scale` is one for the tensor, `token_scale` one a row; without
+// either the scale is 1: a cast, exact in every output dtype but for fp16's smaller range.
 struct Dequantize {
     static constexpr std::string_view kName = "dequantize";
 

@@ -45,11 +45,11 @@ __global__ void __launch_bounds__(256) dequantize(Codes<T> in, RealOut out, kit:
             kit::to_floats(codes[b], values);
 #pragma unroll
             for (float& value : values) value *= scale;
-            kit::store_floats(out.dtype, out.data, row * out.stride + at, values, kit::left<kWidth>(tiles.dim, at),
-                              out.aligned);
+            kit::store_floats(out.dtype, out.data, row * out.stride + at, values,
+                              kit::left<kWidth>(tiles.dim, at), out.aligned);
         }
     });
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -14,7 +14,8 @@ void reference(const Dequantize& op, Oracle& oracle) {
         if (op.token_scale) scale = load_element(DType::fp32, op.token_scale.data, row);
         for (std::int64_t i = 0; i < x.dim; ++i) {
             const double value = load_element(op.x.dtype, op.x.data, row * x.stride + i) * scale;
-            oracle.store(op.out, row * out.stride + i, value, std::isfinite(value) ? kEps32 * std::fabs(value) : 0);
+            oracle.store(op.out, row * out.stride + i, value,
+                         std::isfinite(value) ? kEps32 * std::fabs(value) : 0);
         }
     }
 }

@@ -17,7 +17,8 @@ void launch_as(const Embedding& op, Context& context) {
     const Ids ids{op.ids.data, op.ids.dtype == DType::int64};
     const Table<T> table{op.table.as<const T>(), op.table.dim(0), fold_rows(op.table)->stride,
                          kit::rows_aligned(op.table, kWidth)};
-    const EmbeddingOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype, kit::rows_aligned(op.out, kWidth)};
+    const EmbeddingOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype,
+                           kit::rows_aligned(op.out, kWidth)};
     kit::launch("embedding", embedding<T>, t.shape(), context.stream(), ids, table, op.scale, out, t);
 }
 
@@ -35,4 +36,4 @@ const RegisterImplementations<Embedding> kKernels{
       +[](const Embedding& op, const DeviceInfo& device) { return tiles(op, device).describe(); }, launch}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -7,9 +7,9 @@
 
 namespace weft {
 
-// out[…, :] = table[ids[…], :] · scale, the product in fp32 and rounded once. Gemma multiplies by √width rounded to
-// the activation's dtype: give that number as `scale` for equal bits. An id outside the table is an error on the
-// CPU and a row of zeros on a device, which never reads outside the table.
+// out[…, :] = table[ids[…], :] · scale, the product in fp32 and rounded once. Gemma multiplies by √width
+// rounded to the activation's dtype: give that number as `scale` for equal bits. An id outside the table is
+// an error on the CPU and a row of zeros on a device, which never reads outside the table.
 struct Embedding {
     static constexpr std::string_view kName = "embedding";
 

@@ -30,11 +30,12 @@ struct EmbeddingOut {
 };
 
 // What     out[row] = table[ids[row]] · scale; zeros for an id outside the table
-// Mapping  a thread owns kBatch vectors of a row, `lanes` vectors apart (kit/elementwise.cuh), and reads its id
-// Traffic  one table row and one output row an id: bound by memory, and by the latency of id, then row
+// Mapping  a thread owns kBatch vectors of a row, `lanes` vectors apart (kit/elementwise.cuh), and reads its
+// id Traffic  one table row and one output row an id: bound by memory, and by the latency of id, then row
 // Needs    nothing: no id makes it read outside the table
 template <class T>
-__global__ void __launch_bounds__(256) embedding(Ids ids, Table<T> table, float scale, EmbeddingOut out, kit::RowTiles tiles) {
+__global__ void __launch_bounds__(256)
+    embedding(Ids ids, Table<T> table, float scale, EmbeddingOut out, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::for_each_tile<kWidth, kBatch>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
@@ -51,11 +52,11 @@ __global__ void __launch_bounds__(256) embedding(Ids ids, Table<T> table, float 
             kit::to_floats(vectors[b], values);
 #pragma unroll
             for (float& value : values) value = known ? value * scale : 0.0f;
-            kit::store_floats(out.dtype, out.data, row * out.stride + at, values, kit::left<kWidth>(tiles.dim, at),
-                              out.aligned);
+            kit::store_floats(out.dtype, out.data, row * out.stride + at, values,
+                              kit::left<kWidth>(tiles.dim, at), out.aligned);
         }
     });
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

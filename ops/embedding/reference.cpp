@@ -18,7 +18,8 @@ void reference(const Embedding& op, Oracle& oracle) {
                             std::to_string(id) + " at " + std::to_string(row));
         }
         for (std::int64_t i = 0; i < out.dim; ++i) {
-            const double value = load_element(op.table.dtype, op.table.data, id * table.stride + i) * op.scale;
+            const double value =
+                load_element(op.table.dtype, op.table.data, id * table.stride + i) * op.scale;
             const double error = op.scale == 1 || !std::isfinite(value) ? 0 : kEps32 * std::fabs(value);
             oracle.store(op.out, row * out.stride + i, value, error);
         }

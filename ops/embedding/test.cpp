@@ -12,10 +12,12 @@ using test::rejection;
 using ::testing::HasSubstr;
 
 TEST(Embedding, RejectsWhatTheContractExcludes) {
-    EXPECT_THAT(rejection("embedding ids=fp32[4] table=bf16[9,8] out=bf16[4,8]"), HasSubstr("embedding.ids: expected dtype"));
+    EXPECT_THAT(rejection("embedding ids=fp32[4] table=bf16[9,8] out=bf16[4,8]"),
+                HasSubstr("embedding.ids: expected dtype"));
     EXPECT_THAT(rejection("embedding ids=int32[4]{2} table=bf16[9,8] out=bf16[4,8]"),
                 HasSubstr("embedding.ids: must be dense"));
-    EXPECT_THAT(rejection("embedding ids=int32[4] table=bf16[9,8] out=bf16[5,8]"), HasSubstr("embedding.out: expected"));
+    EXPECT_THAT(rejection("embedding ids=int32[4] table=bf16[9,8] out=bf16[5,8]"),
+                HasSubstr("embedding.out: expected"));
     EXPECT_THAT(rejection("embedding ids=int32[4] table=bf16[9,8,1] out=bf16[4,8]"),
                 HasSubstr("embedding.table: expected [vocab, dim], got [9, 8, 1]"));
     EXPECT_THAT(rejection("embedding ids=int32[4] table=bf16[0,8] out=bf16[4,8]"),
@@ -26,9 +28,11 @@ TEST(Embedding, RejectsWhatTheContractExcludes) {
 
 TEST(Embedding, AnIdOutsideTheTable) {
     for (const DType dtype : {DType::int32, DType::int64}) {
-        HostTensor ids(dtype, {4}, {1, -1, 3, 0}), table(DType::fp32, {3, 2}, {1, 2, 3, 4, 5, 6}), out(DType::fp32, {4, 2});
+        HostTensor ids(dtype, {4}, {1, -1, 3, 0}), table(DType::fp32, {3, 2}, {1, 2, 3, 4, 5, 6}),
+            out(DType::fp32, {4, 2});
         const Embedding op{.ids = ids.on(kCpu), .table = table.on(kCpu), .out = out.on(kCpu)};
-        EXPECT_THAT(test::failure(op), HasSubstr("embedding.ids: expected numbers in [0, vocab=3), got -1 at 1"));
+        EXPECT_THAT(test::failure(op),
+                    HasSubstr("embedding.ids: expected numbers in [0, vocab=3), got -1 at 1"));
         for (const Device device : test::host_devices()) {
             if (device == kCpu) continue;
             run(Embedding{.ids = ids.on(device), .table = table.on(device), .out = out.on(device)});
@@ -43,7 +47,8 @@ TEST(Embedding, ScalesAsGemmaDoes) {
     HostTensor ids(DType::int64, {1, 1}, {0}), table(DType::bf16, {1, 4}, {0.0123, -1.7, 3.14, 100});
     for (const Device device : test::host_devices()) {
         HostTensor out(DType::bf16, {1, 1, 4});
-        run(Embedding{.ids = ids.on(device), .table = table.on(device), .out = out.on(device), .scale = 45.25f});
+        run(Embedding{
+            .ids = ids.on(device), .table = table.on(device), .out = out.on(device), .scale = 45.25f});
         for (int i = 0; i < 4; ++i) EXPECT_EQ(out[i], round_to(DType::bf16, table[i] * 45.25));
     }
 }

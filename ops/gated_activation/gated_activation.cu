@@ -47,11 +47,12 @@ void with_input(const GatedActivation& op, Use use) {
 
 void launch_vectors(const GatedActivation& op, Context& context) {
     const kit::RowTiles t = tiles(op, context.info());
-    const GatedOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype, kit::rows_aligned(op.out, kWidth),
-                       op.scale ? op.scale.as<const float>() : nullptr};
+    const GatedOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype,
+                       kit::rows_aligned(op.out, kWidth), op.scale ? op.scale.as<const float>() : nullptr};
     with_input(op, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("gated_activation", gated_activation<T>, t.shape(), context.stream(), inputs<T>(op), out, t);
+        kit::launch("gated_activation", gated_activation<T>, t.shape(), context.stream(), inputs<T>(op), out,
+                    t);
     });
 }
 
@@ -92,4 +93,4 @@ const RegisterImplementations<GatedActivation> kKernels{
       launch_token}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

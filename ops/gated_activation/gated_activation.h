@@ -9,11 +9,12 @@ namespace weft {
 
 // out = act(gate) · up, computed in fp32 and rounded once.
 //
-// act is silu x/(1+e^−x), gelu_tanh 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), or gelu_erf x·Φ(x). Gate and up
-// come as one tensor of two halves (`x`, the gate first: what a merged projection writes) or as two tensors.
+// act is silu x/(1+e^−x), gelu_tanh 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), or gelu_erf x·Φ(x). Gate and
+// up come as one tensor of two halves (`x`, the gate first: what a merged projection writes) or as two
+// tensors.
 //
-// An fp8 `out` holds the product divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which
-// is written: one a row, amax / max.
+// An fp8 `out` holds the product divided by a scale: `scale`, which is read (absent: 1), or `token_scale`,
+// which is written: one a row, amax / max.
 struct GatedActivation {
     static constexpr std::string_view kName = "gated_activation";
     enum class Activation { silu, gelu_tanh, gelu_erf };
@@ -39,10 +40,12 @@ inline const Contract& GatedActivation::contract() {
             .fill(Fill::normal(0, 2))
             .in("up", &Op::up, "... hidden", kFloat, "what it multiplies")
             .optional()
-            .in("scale", &Op::scale, "1", DType::fp32, "fp8 out: the stored value times this is the real value")
+            .in("scale", &Op::scale, "1", DType::fp32,
+                "fp8 out: the stored value times this is the real value")
             .optional()
             .fill(Fill::scale())
-            .out("token_scale", &Op::token_scale, "...", DType::fp32, "fp8 out: each row's own scale, amax / max")
+            .out("token_scale", &Op::token_scale, "...", DType::fp32,
+                 "fp8 out: each row's own scale, amax / max")
             .optional()
             .layout(Layout::dense)
             .option("activation", &Op::activation, {"silu", "gelu_tanh", "gelu_erf"}, "the activation")
@@ -53,25 +56,28 @@ inline const Contract& GatedActivation::contract() {
                 if (!op.gate) return Violation{"x", "expected x, or gate and up, got neither x nor gate"};
                 if (!op.up) return Violation{"up", "expected up beside gate, got none"};
                 if (op.gate.dtype == op.up.dtype) return {};
-                return Violation{"up", "expected gate's dtype " + std::string(name(op.gate.dtype)) + ", got " +
-                                           std::string(name(op.up.dtype))};
+                return Violation{"up", "expected gate's dtype " + std::string(name(op.gate.dtype)) +
+                                           ", got " + std::string(name(op.up.dtype))};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.scale && op.token_scale) {
                     return Violation{"token_scale", "expected scale or token_scale, got both"};
                 }
                 if (is_fp8(op.out.dtype) || (!op.scale && !op.token_scale)) return {};
-                return Violation{op.scale ? "scale" : "token_scale",
-                                 "expected none, because out is " + std::string(name(op.out.dtype)) +
-                                     " and only fp8 is scaled"};
+                return Violation{op.scale ? "scale" : "token_scale", "expected none, because out is " +
+                                                                         std::string(name(op.out.dtype)) +
+                                                                         " and only fp8 is scaled"};
             })
             .tolerance(
-                "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + 2·gate² for "
-                "a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fp8 adds 3·ε₃₂, and the "
+                "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
+                "2·gate² for "
+                "a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fp8 adds 3·ε₃₂, and "
+                "the "
                 "row's scale its own error")
             .sizes("hidden", {1, 7, 8, 64, 100, 256, 1000, 4096})
-            .source("gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16, "
-                    "silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul");
+            .source(
+                "gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16, "
+                "silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul");
     return contract;
 }
 

@@ -38,7 +38,8 @@ struct GateAndUp {
     }
 
     template <int kCount>
-    __device__ __forceinline__ void values(const Batch<kCount>& batch, int b, float (&product)[kWidth]) const {
+    __device__ __forceinline__ void values(const Batch<kCount>& batch, int b,
+                                           float (&product)[kWidth]) const {
         float g[kWidth], u[kWidth];
         kit::to_floats(batch.gate[b], g);
         kit::to_floats(batch.up[b], u);
@@ -69,7 +70,8 @@ struct GatedOut {
 
 // What     out = act(gate)·up / scale
 // Mapping  a thread owns kBatch vectors of 8 elements of a row, `lanes` vectors apart (kit/elementwise.cuh)
-// Traffic  gate and up once, out once: bound by memory. 2·kBatch loads of 16 bytes in flight a thread; about 16
+// Traffic  gate and up once, out once: bound by memory. 2·kBatch loads of 16 bytes in flight a thread; about
+// 16
 //          instructions an element, two of them on the special-function unit
 // Needs    out may be gate's or up's memory: a thread reads all its vectors of a batch before it writes them
 template <class T>
@@ -87,22 +89,23 @@ __global__ void __launch_bounds__(256) gated_activation(GateAndUp<T> in, GatedOu
             in.values(batch, b, product);
 #pragma unroll
             for (float& value : product) value *= inverse;
-            kit::store_floats(out.dtype, out.data, row * out.stride + at, product, kit::left<kWidth>(tiles.dim, at),
-                              out.aligned);
+            kit::store_floats(out.dtype, out.data, row * out.stride + at, product,
+                              kit::left<kWidth>(tiles.dim, at), out.aligned);
         }
     });
 }
 
 // What     scale[row] = amax(act(gate)·up) / max; out = act(gate)·up / scale[row]
-// Mapping  one block a row; a thread keeps up to 4 vectors of products in registers, longer rows are read twice
-// Traffic  gate and up once (twice beyond 16384 columns, then from L2), out once: bound by memory
-// Needs    nothing of out overlaps the inputs (its elements are narrower)
+// Mapping  one block a row; a thread keeps up to 4 vectors of products in registers, longer rows are read
+// twice Traffic  gate and up once (twice beyond 16384 columns, then from L2), out once: bound by memory Needs
+// nothing of out overlaps the inputs (its elements are narrower)
 template <class T>
-__global__ void __launch_bounds__(kit::kMaxRowThreads, 1) gated_activation_token(GateAndUp<T> in, kit::QuantizedRows rows) {
+__global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
+    gated_activation_token(GateAndUp<T> in, kit::QuantizedRows rows) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::quantize_rows<kWidth>(rows, in);
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -14,7 +14,8 @@ struct Product {
     double value, error;
 };
 
-// act(g)·u, and what fp32 may be off by: a sigmoid's relative error is its argument's absolute error times (1 − σ).
+// act(g)·u, and what fp32 may be off by: a sigmoid's relative error is its argument's absolute error times (1
+// − σ).
 Product gated(GatedActivation::Activation activation, double g, double u) {
     double value, relative;
     if (activation == GatedActivation::Activation::gelu_erf) {
@@ -27,7 +28,8 @@ Product gated(GatedActivation::Activation activation, double g, double u) {
         relative = 16 + 5 * std::fabs(t) / (1 + std::exp(t));
     }
     // Below the smallest normal number fp32 has an absolute error only.
-    const double error = kEps32 * relative * std::fabs(value) + 0x1p-125 * std::fabs(g * u) + 0x1p-148 * (1 + std::fabs(u));
+    const double error =
+        kEps32 * relative * std::fabs(value) + 0x1p-125 * std::fabs(g * u) + 0x1p-148 * (1 + std::fabs(u));
     return {value, std::isfinite(value) && std::isfinite(error) ? error : 0};
 }
 
@@ -53,7 +55,9 @@ void reference(const GatedActivation& op, Oracle& oracle) {
             const double max = max_value(op.out.dtype), scale = amax > 0 ? std::max(amax / max, 0x1p-126) : 1;
             // Where fp32 may flush the whole row to zero, the scale may be 1 instead.
             const bool vanishing = amax > 0 && amax <= amax_error;
-            const double error = vanishing ? 1 : amax > 0 && std::isfinite(scale) ? amax_error / max + 2 * kEps32 * scale : 0;
+            const double error = vanishing                          ? 1
+                                 : amax > 0 && std::isfinite(scale) ? amax_error / max + 2 * kEps32 * scale
+                                                                    : 0;
             oracle.store(op.token_scale, row, scale, error);
             inverse = 1 / scale;
             inverse_error = vanishing ? 1 : std::isfinite(scale) ? error / scale + 2 * kEps32 : 0;

@@ -26,11 +26,14 @@ TEST(GatedActivation, RejectsWhatTheContractExcludes) {
                 HasSubstr("gated_activation.up: expected up beside gate, got none"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] gate=bf16[4,8] up=fp16[4,8]"),
                 HasSubstr("gated_activation.up: expected gate's dtype bf16, got fp16"));
-    EXPECT_THAT(rejection("gated_activation out=fp8_e4m3[4,8] x=bf16[4,16] scale=fp32[1] token_scale=fp32[4]"),
-                HasSubstr("gated_activation.token_scale: expected scale or token_scale, got both"));
-    EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,16] scale=fp32[1]"),
-                HasSubstr("gated_activation.scale: expected none, because out is bf16 and only fp8 is scaled"));
-    EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,15]"), HasSubstr("gated_activation.x: expected"));
+    EXPECT_THAT(
+        rejection("gated_activation out=fp8_e4m3[4,8] x=bf16[4,16] scale=fp32[1] token_scale=fp32[4]"),
+        HasSubstr("gated_activation.token_scale: expected scale or token_scale, got both"));
+    EXPECT_THAT(
+        rejection("gated_activation out=bf16[4,8] x=bf16[4,16] scale=fp32[1]"),
+        HasSubstr("gated_activation.scale: expected none, because out is bf16 and only fp8 is scaled"));
+    EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,15]"),
+                HasSubstr("gated_activation.x: expected"));
     EXPECT_THAT(rejection("gated_activation out=int8[4,8] x=bf16[4,16]"),
                 HasSubstr("gated_activation.out: expected dtype"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,16]{32,2}"),
@@ -50,7 +53,8 @@ TEST(GatedActivation, KeepsItsDigitsFarBelowZero) {
         op.out = erf.on(device);
         run(op);
         for (int i = 0; i < 8; ++i) {
-            const double x = gates[static_cast<std::size_t>(i)], t = 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+            const double x = gates[static_cast<std::size_t>(i)],
+                         t = 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
             const double by_tanh = x / (1 + std::exp(-t)), by_erf = 0.5 * x * std::erfc(-x / std::sqrt(2.0));
             EXPECT_NEAR(tanh[i], by_tanh, 2e-5 * std::fabs(by_tanh) + 1e-37) << x;
             EXPECT_NEAR(erf[i], by_erf, 5e-5 * std::fabs(by_erf) + 1e-37) << x;
@@ -59,11 +63,13 @@ TEST(GatedActivation, KeepsItsDigitsFarBelowZero) {
 }
 
 TEST(GatedActivation, InfinityAndNanPassThrough) {
-    const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+    const double inf = std::numeric_limits<double>::infinity(),
+                 nan = std::numeric_limits<double>::quiet_NaN();
     HostTensor gate(DType::bf16, {1, 3}, {inf, -inf, nan}), up(DType::bf16, {1, 3}, {2, 2, 2});
     for (const Device device : test::host_devices()) {
-        for (const auto activation : {GatedActivation::Activation::silu, GatedActivation::Activation::gelu_tanh,
-                                      GatedActivation::Activation::gelu_erf}) {
+        for (const auto activation :
+             {GatedActivation::Activation::silu, GatedActivation::Activation::gelu_tanh,
+              GatedActivation::Activation::gelu_erf}) {
             HostTensor out(DType::bf16, {1, 3});
             GatedActivation op{.out = out.on(device), .gate = gate.on(device), .up = up.on(device)};
             op.activation = activation;
@@ -91,20 +97,24 @@ TEST(GatedActivation, HalvesOfOneTensorEqualTwoTensors) {
 // Rows that a block can't keep in registers are computed twice; generated cases are shorter.
 TEST(GatedActivation, RowsBeyondTheRegisters) {
     for (const Device device : test::host_devices()) {
-        const Case c = Case::parse("gated_activation out=fp8_e4m3[2,16500] x=bf16[2,33000] token_scale=fp32[2]");
+        const Case c =
+            Case::parse("gated_activation out=fp8_e4m3[2,16500] x=bf16[2,33000] token_scale=fp32[2]");
         EXPECT_EQ(verify(c, device).why, "");
     }
 }
 
 TEST(GatedActivation, PolicyFillsTheDeviceAndFoldsDenseRows) {
-    if (test::configuration("gated_activation out=bf16[1,8] x=bf16[1,16]").empty()) GTEST_SKIP() << "no kernels";
-    EXPECT_THAT(test::configuration("gated_activation out=fp8_e4m3[968,16384] x=bf16[968,32768] scale=fp32[1]"),
-                HasSubstr("vectors: threads=256 lanes=256 grid=4x968"));
+    if (test::configuration("gated_activation out=bf16[1,8] x=bf16[1,16]").empty())
+        GTEST_SKIP() << "no kernels";
+    EXPECT_THAT(
+        test::configuration("gated_activation out=fp8_e4m3[968,16384] x=bf16[968,32768] scale=fp32[1]"),
+        HasSubstr("vectors: threads=256 lanes=256 grid=4x968"));
     // Without gaps the rows are one: no lane is idle at a row's end.
     EXPECT_THAT(test::configuration("gated_activation out=bf16[1000,72] gate=bf16[1000,72] up=bf16[1000,72]"),
                 HasSubstr("x1"));
-    EXPECT_THAT(test::configuration("gated_activation out=fp8_e4m3[10,4096] x=bf16[10,8192] token_scale=fp32[10]"),
-                HasSubstr("token: threads=128 a row"));
+    EXPECT_THAT(
+        test::configuration("gated_activation out=fp8_e4m3[10,4096] x=bf16[10,8192] token_scale=fp32[10]"),
+        HasSubstr("token: threads=128 a row"));
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ __device__ __forceinline__ float pixel(T value) {
 }
 
 // What     out[patch, (py, px, channel)] = image[view, y, x, channel] · scale + shift
-// Mapping  a thread owns 8 neighbouring columns of one patch (kit/elementwise.cuh): it divides once to find the
+// Mapping  a thread owns 8 neighbouring columns of one patch (kit/elementwise.cuh): it divides once to find
+// the
 //          first one's pixel and steps from there, since the image may have any strides
 // Traffic  image and out once, reads element by element through L1: latency, at the sizes that images have
 // Needs    height and width are multiples of the patch
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(256) patch_im2col(Image<T> image, PatchOut out
         float values[kWidth];
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {
-            const std::int64_t at = py * image.y_stride + px * image.x_stride + channel * image.channel_stride;
+            const std::int64_t at =
+                py * image.y_stride + px * image.x_stride + channel * image.channel_stride;
             values[i] = i < count ? pixel(corner[at]) * out.scale + out.shift : 0.0f;
             if (++channel < image.channels) continue;
             channel = 0;
@@ -67,4 +69,4 @@ __global__ void __launch_bounds__(256) patch_im2col(Image<T> image, PatchOut out
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

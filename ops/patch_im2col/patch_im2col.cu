@@ -24,8 +24,9 @@ void launch_as(const PatchIm2col& op, Context& context) {
                          .cols = from.shape[2] / op.patch,
                          .patch = static_cast<unsigned>(op.patch),
                          .channels = static_cast<unsigned>(from.shape[3])};
-    const PatchOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype, kit::rows_aligned(op.out, kWidth),
-                       op.scale, op.shift};
+    const PatchOut out{op.out.data,  fold_rows(op.out)->stride,
+                       op.out.dtype, kit::rows_aligned(op.out, kWidth),
+                       op.scale,     op.shift};
     kit::launch("patch_im2col", patch_im2col<T>, t.shape(), context.stream(), image, out, t);
 }
 
@@ -44,7 +45,8 @@ const RegisterImplementations<PatchIm2col> kKernels{
       +[](const PatchIm2col& op, const DeviceInfo&) -> const char* {
           return op.out.dim(1) >> 31 == 0 ? nullptr : "a patch has 2^31 elements or more";
       },
-      +[](const PatchIm2col& op, const DeviceInfo& device) { return tiles(op, device).describe(); }, launch}}};
+      +[](const PatchIm2col& op, const DeviceInfo& device) { return tiles(op, device).describe(); },
+      launch}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

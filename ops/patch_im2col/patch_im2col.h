@@ -7,9 +7,10 @@
 
 namespace weft {
 
-// out[(view·rows + r)·cols + c, (py·patch + px)·channels + ch] = image[view, r·patch + py, c·patch + px, ch]·scale
-// + shift, in fp32, rounded once: 1/127.5 and −1 take bytes to [−1, 1]. The image may have any strides (a crop,
-// channels first), its height and width are multiples of `patch`.
+// out[(view·rows + r)·cols + c, (py·patch + px)·channels + ch] = image[view, r·patch + py, c·patch + px,
+// ch]·scale
+// + shift, in fp32, rounded once: 1/127.5 and −1 take bytes to [−1, 1]. The image may have any strides (a
+// crop, channels first), its height and width are multiples of `patch`.
 struct PatchIm2col {
     static constexpr std::string_view kName = "patch_im2col";
 

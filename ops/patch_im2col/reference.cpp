@@ -12,7 +12,8 @@ void reference(const PatchIm2col& op, Oracle& oracle) {
     const std::int64_t p = op.patch, channels = image.shape[3], cols = image.shape[2] / p;
     const Rows out = *fold_rows(op.out);
     for (std::int64_t row = 0; row < out.rows; ++row) {
-        const std::int64_t c = row % cols, r = row / cols % (image.shape[1] / p), view = row / cols / (image.shape[1] / p);
+        const std::int64_t c = row % cols, r = row / cols % (image.shape[1] / p),
+                           view = row / cols / (image.shape[1] / p);
         for (std::int64_t i = 0; i < out.dim; ++i) {
             const std::int64_t channel = i % channels, px = i / channels % p, py = i / channels / p;
             const std::int64_t at = view * image.stride[0] + (r * p + py) * image.stride[1] +

@@ -13,10 +13,14 @@ using ::testing::HasSubstr;
 
 TEST(PatchIm2col, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("patch_im2col image=uint8[1,225,224,3] out=bf16[256,588]"),
-                HasSubstr("patch_im2col.image: expected [views=1, rows*patch=224, cols*patch=224, channels=3], got [1, 225, 224, 3]"));
-    EXPECT_THAT(rejection("patch_im2col image=uint8[1,224,224,3] out=bf16[255,588]"),
-                HasSubstr("patch_im2col.out: expected [views*rows*cols=256, patch*patch*channels=588], got [255, 588]"));
-    EXPECT_THAT(rejection("patch_im2col image=uint8[224,224,3] out=bf16[256,588]"), HasSubstr("patch_im2col.image: expected"));
+                HasSubstr("patch_im2col.image: expected [views=1, rows*patch=224, cols*patch=224, "
+                          "channels=3], got [1, 225, 224, 3]"));
+    EXPECT_THAT(
+        rejection("patch_im2col image=uint8[1,224,224,3] out=bf16[255,588]"),
+        HasSubstr(
+            "patch_im2col.out: expected [views*rows*cols=256, patch*patch*channels=588], got [255, 588]"));
+    EXPECT_THAT(rejection("patch_im2col image=uint8[224,224,3] out=bf16[256,588]"),
+                HasSubstr("patch_im2col.image: expected"));
     EXPECT_THAT(rejection("patch_im2col image=int8[1,224,224,3] out=bf16[256,588]"),
                 HasSubstr("patch_im2col.image: expected dtype"));
     EXPECT_THAT(rejection("patch_im2col image=uint8[1,224,224,3] out=uint8[256,588]"),
@@ -28,7 +32,8 @@ TEST(PatchIm2col, RejectsWhatTheContractExcludes) {
 TEST(PatchIm2col, EveryPixelGoesToItsPatch) {
     constexpr int kViews = 2, kRows = 2, kCols = 3, kPatch = 2, kChannels = 3;
     constexpr int kHeight = kRows * kPatch, kWidth = kCols * kPatch;
-    HostTensor last(DType::fp32, {kViews, kHeight, kWidth, kChannels}), first(DType::fp32, {kViews, kChannels, kHeight, kWidth});
+    HostTensor last(DType::fp32, {kViews, kHeight, kWidth, kChannels}),
+        first(DType::fp32, {kViews, kChannels, kHeight, kWidth});
     for (int v = 0; v < kViews; ++v) {
         for (int y = 0; y < kHeight; ++y) {
             for (int x = 0; x < kWidth; ++x) {
@@ -50,7 +55,8 @@ TEST(PatchIm2col, EveryPixelGoesToItsPatch) {
         // Channels first: the same image through other strides.
         Tensor view = first.on(device);
         view = Tensor(view.data, view.dtype, std::vector<std::int64_t>{kViews, kHeight, kWidth, kChannels},
-                      std::vector<std::int64_t>{kChannels * kHeight * kWidth, kWidth, 1, kHeight * kWidth}, device);
+                      std::vector<std::int64_t>{kChannels * kHeight * kWidth, kWidth, 1, kHeight * kWidth},
+                      device);
         run(PatchIm2col{.image = view, .out = same.on(device), .patch = kPatch});
         EXPECT_EQ(out, same);
     }
@@ -60,7 +66,8 @@ TEST(PatchIm2col, TakesBytesToMinusOneToOne) {
     HostTensor image(DType::uint8, {1, 1, 3, 1}, {0, 255, 127});
     for (const Device device : test::host_devices()) {
         HostTensor out(DType::fp32, {3, 1});
-        run(PatchIm2col{.image = image.on(device), .out = out.on(device), .patch = 1, .scale = 1 / 127.5f, .shift = -1});
+        run(PatchIm2col{
+            .image = image.on(device), .out = out.on(device), .patch = 1, .scale = 1 / 127.5f, .shift = -1});
         EXPECT_EQ(out[0], -1);
         EXPECT_NEAR(out[1], 1, 1e-6);
         EXPECT_NEAR(out[2], 127 / 127.5 - 1, 1e-6);

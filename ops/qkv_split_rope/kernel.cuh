@@ -22,7 +22,7 @@ struct SplitParams {
     bool wide_offset_add;
     std::int64_t position_stride;
     int q_heads, kv_heads;
-    int block_tokens;              // a power of two
+    int block_tokens;  // a power of two
     bool aligned;
 };
 
@@ -38,17 +38,21 @@ __device__ __forceinline__ std::int64_t first_row(const SplitParams& p) {
 }
 
 // What     q[t] = turned Q; k_cache[first + t] = turned K; v_cache[first + t] = V
-// Mapping  a block takes up to 4 tokens: their angles go to shared memory, one sincosf a pair and token, then a
+// Mapping  a block takes up to 4 tokens: their angles go to shared memory, one sincosf a pair and token, then
+// a
 //          thread turns 8 pairs, or copies 16 elements, of one head at a time (kit/rotary.cuh)
 // Traffic  qkv once, and as much written: bound by memory
 // Needs    nothing of the cache offset: rows outside the cache are left out. The outputs overlap nothing
 template <class T>
-__global__ void __launch_bounds__(256) qkv_split_rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const SplitParams p) {
+__global__ void __launch_bounds__(256)
+    qkv_split_rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const SplitParams p) {
     SplitShared& shared = kit::block_shared<SplitShared>();
     kit::dependency_wait();
     kit::dependents_launch();
-    const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.x) * p.block_tokens, cache_row = first_row(p);
-    const auto tokens = static_cast<int>(p.tokens - first_token < p.block_tokens ? p.tokens - first_token : p.block_tokens);
+    const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.x) * p.block_tokens,
+                       cache_row = first_row(p);
+    const auto tokens =
+        static_cast<int>(p.tokens - first_token < p.block_tokens ? p.tokens - first_token : p.block_tokens);
     // Every slot, so that the angles need no mask: those beyond the last token repeat it.
     if (static_cast<int>(threadIdx.x) < p.block_tokens) {
         const int slot = static_cast<int>(threadIdx.x);
@@ -74,8 +78,8 @@ __global__ void __launch_bounds__(256) qkv_split_rope(__grid_constant__ const ki
             const HeadsOut& out = is_key ? p.k : p.q;
             T* to = static_cast<T*>(out.data) + (is_key ? row : token) * out.row_stride +
                     (is_key ? head - p.q_heads : head) * out.head_stride;
-            kit::turn_unit(r, from + static_cast<std::int64_t>(head) * r.head_dim, to, unit, shared.turns.cos[slot],
-                           shared.turns.sin[slot], p.aligned);
+            kit::turn_unit(r, from + static_cast<std::int64_t>(head) * r.head_dim, to, unit,
+                           shared.turns.cos[slot], shared.turns.sin[slot], p.aligned);
         } else if (cached) {
             const int head = (place - turned) / value_units, unit = place - turned - head * value_units;
             from += static_cast<std::int64_t>(p.q_heads + p.kv_heads + head) * r.head_dim;
@@ -86,4 +90,4 @@ __global__ void __launch_bounds__(256) qkv_split_rope(__grid_constant__ const ki
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

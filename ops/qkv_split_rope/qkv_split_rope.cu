@@ -15,11 +15,13 @@ struct SplitPlan {
 };
 
 SplitPlan plan(const QkvSplitRope& op, const DeviceInfo& device) {
-    const std::int64_t tokens = op.qkv.dim(0), head_dim = op.q.dim(-1), q_heads = op.q.dim(1), kv_heads = op.k_cache.dim(1);
+    const std::int64_t tokens = op.qkv.dim(0), head_dim = op.q.dim(-1), q_heads = op.q.dim(1),
+                       kv_heads = op.k_cache.dim(1);
     const kit::Rotation r = kit::rotation_of(op, head_dim, 0, 0);
     SplitPlan plan{};
     plan.block_tokens = kit::tokens_a_block(tokens, device);
-    const std::int64_t units = (q_heads + kv_heads) * kit::head_units(r) + kv_heads * kit::copy_units(r.head_dim);
+    const std::int64_t units =
+        (q_heads + kv_heads) * kit::head_units(r) + kv_heads * kit::copy_units(r.head_dim);
     plan.threads =
         static_cast<unsigned>(std::clamp<std::int64_t>((units * plan.block_tokens + 31) / 32 * 32, 64, 256));
     plan.blocks = static_cast<unsigned>((tokens + plan.block_tokens - 1) / plan.block_tokens);
@@ -59,7 +61,8 @@ void launch_as(const QkvSplitRope& op, Context& context) {
     if (op.qkv.numel() == 0) return;  // the caches are outputs that stay as they are
     const SplitPlan planned = plan(op, context.info());
     const SplitParams p = parameters(op, planned.block_tokens);
-    const kit::LaunchShape shape{.grid = dim3(planned.blocks), .block = dim3(planned.threads), .dependent = true};
+    const kit::LaunchShape shape{
+        .grid = dim3(planned.blocks), .block = dim3(planned.threads), .dependent = true};
     for (std::int64_t i = 0; i < planned.launches; ++i) {
         kit::Rotation r = kit::rotation_of(op, op.q.dim(-1), 0, i * kit::kTurnPairs);
         kit::set_frequencies(r, op.base, context);
@@ -83,10 +86,10 @@ const RegisterImplementations<QkvSplitRope> kKernels{
       },
       +[](const QkvSplitRope& op, const DeviceInfo& device) {
           const SplitPlan p = plan(op, device);
-          return "tokens=" + std::to_string(p.block_tokens) + " threads=" + std::to_string(p.threads) + " blocks=" +
-                 std::to_string(p.blocks) + " launches=" + std::to_string(p.launches);
+          return "tokens=" + std::to_string(p.block_tokens) + " threads=" + std::to_string(p.threads) +
+                 " blocks=" + std::to_string(p.blocks) + " launches=" + std::to_string(p.launches);
       },
       launch}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

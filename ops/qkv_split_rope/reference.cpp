@@ -15,13 +15,16 @@ void reference(const QkvSplitRope& op, Oracle& oracle) {
         const std::int64_t position =
             op.positions ? load_integer(op.positions.dtype, op.positions.data, token * op.positions.stride[0])
                          : first + token;
-        const auto rotate = [&](std::int64_t packed_head, const Tensor& to, std::int64_t row, std::int64_t head) {
+        const auto rotate = [&](std::int64_t packed_head, const Tensor& to, std::int64_t row,
+                                std::int64_t head) {
             const std::int64_t source = token * op.qkv.stride[0] + packed_head * head_dim;
             const std::int64_t target = row * to.stride[0] + head * to.stride[1];
             kit::rotate_head(
                 op, head_dim, position,
                 [&](std::int64_t i) { return load_element(op.qkv.dtype, op.qkv.data, source + i); },
-                [&](std::int64_t i, double value, double error) { oracle.store(to, target + i, value, error); });
+                [&](std::int64_t i, double value, double error) {
+                    oracle.store(to, target + i, value, error);
+                });
         };
         for (std::int64_t head = 0; head < q_heads; ++head) rotate(head, op.q, token, head);
         const std::int64_t row = first + token;

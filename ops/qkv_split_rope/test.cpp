@@ -19,17 +19,23 @@ constexpr const char* kGood =
 TEST(QkvSplitRope, RejectsWhatTheContractExcludes) {
     const std::string good = kGood;
     EXPECT_EQ(rejection(good), "accepted");
-    EXPECT_THAT(rejection("qkv_split_rope qkv=bf16[4,639] q=bf16[4,8,64] k_cache=bf16[9,1,64] v_cache=bf16[9,1,64]"),
-                HasSubstr("qkv_split_rope.qkv: expected [tokens=4, (q_heads+2*kv_heads)*head_dim=640], got [4, 639]"));
-    EXPECT_THAT(rejection("qkv_split_rope qkv=bf16[4,640] q=bf16[4,8,64] k_cache=bf16[9,1,64] v_cache=bf16[9,2,64]"),
-                HasSubstr("qkv_split_rope.v_cache: expected"));
-    EXPECT_THAT(rejection("qkv_split_rope qkv=bf16[4,640] q=fp16[4,8,64] k_cache=bf16[9,1,64] v_cache=bf16[9,1,64]"),
-                HasSubstr("qkv_split_rope.q: expected qkv's dtype bf16, got fp16"));
-    EXPECT_THAT(rejection("qkv_split_rope qkv=bf16[4,640] q=bf16[4,8,64] k_cache=fp32[9,1,64] v_cache=bf16[9,1,64]"),
-                HasSubstr("qkv_split_rope.k_cache: expected qkv's dtype bf16, got fp32"));
+    EXPECT_THAT(
+        rejection("qkv_split_rope qkv=bf16[4,639] q=bf16[4,8,64] k_cache=bf16[9,1,64] v_cache=bf16[9,1,64]"),
+        HasSubstr(
+            "qkv_split_rope.qkv: expected [tokens=4, (q_heads+2*kv_heads)*head_dim=640], got [4, 639]"));
+    EXPECT_THAT(
+        rejection("qkv_split_rope qkv=bf16[4,640] q=bf16[4,8,64] k_cache=bf16[9,1,64] v_cache=bf16[9,2,64]"),
+        HasSubstr("qkv_split_rope.v_cache: expected"));
+    EXPECT_THAT(
+        rejection("qkv_split_rope qkv=bf16[4,640] q=fp16[4,8,64] k_cache=bf16[9,1,64] v_cache=bf16[9,1,64]"),
+        HasSubstr("qkv_split_rope.q: expected qkv's dtype bf16, got fp16"));
+    EXPECT_THAT(
+        rejection("qkv_split_rope qkv=bf16[4,640] q=bf16[4,8,64] k_cache=fp32[9,1,64] v_cache=bf16[9,1,64]"),
+        HasSubstr("qkv_split_rope.k_cache: expected qkv's dtype bf16, got fp32"));
     EXPECT_THAT(rejection(good + " cache_offset=6"),
                 HasSubstr("qkv_split_rope.cache_offset: expected at most cache_tokens - tokens = 5, got 6"));
-    EXPECT_EQ(rejection(good + " cache_offset_add=int32[1] cache_offset=6"), "accepted");  // the host can't know
+    EXPECT_EQ(rejection(good + " cache_offset_add=int32[1] cache_offset=6"),
+              "accepted");  // the host can't know
     EXPECT_THAT(rejection(good + " rotary_dim=63"),
                 HasSubstr("qkv_split_rope.rotary_dim: expected an even number up to head_dim=64, got 63"));
     EXPECT_THAT(rejection(good + " cos=bf16[9,32]"),
@@ -38,16 +44,22 @@ TEST(QkvSplitRope, RejectsWhatTheContractExcludes) {
                 HasSubstr("qkv_split_rope.sin: expected cos's dtype bf16, got fp32"));
     EXPECT_THAT(rejection(good + " cos=bf16[0,32] sin=bf16[0,32]"),
                 HasSubstr("qkv_split_rope.cos: expected at least one row, got none"));
-    EXPECT_THAT(rejection(good + " cos=bf16[9,31] sin=bf16[9,31]"), HasSubstr("qkv_split_rope.cos: expected [table, half=32]"));
-    EXPECT_THAT(rejection(good + " cos=bf16[5,32] sin=bf16[5,32] cache_offset=2"),
-                HasSubstr("qkv_split_rope.cos: expected at least cache_offset + tokens = 6 rows without positions, got 5"));
-    EXPECT_THAT(rejection(good + " positions=fp32[4]"), HasSubstr("qkv_split_rope.positions: expected dtype"));
-    EXPECT_THAT(rejection(good + " positions=int32[5]"), HasSubstr("qkv_split_rope.positions: expected [tokens=4], got [5]"));
+    EXPECT_THAT(rejection(good + " cos=bf16[9,31] sin=bf16[9,31]"),
+                HasSubstr("qkv_split_rope.cos: expected [table, half=32]"));
+    EXPECT_THAT(
+        rejection(good + " cos=bf16[5,32] sin=bf16[5,32] cache_offset=2"),
+        HasSubstr(
+            "qkv_split_rope.cos: expected at least cache_offset + tokens = 6 rows without positions, got 5"));
+    EXPECT_THAT(rejection(good + " positions=fp32[4]"),
+                HasSubstr("qkv_split_rope.positions: expected dtype"));
+    EXPECT_THAT(rejection(good + " positions=int32[5]"),
+                HasSubstr("qkv_split_rope.positions: expected [tokens=4], got [5]"));
 }
 
 struct Split {
     HostTensor qkv{DType::fp32, {3, 16}}, q{DType::fp32, {3, 2, 4}};
-    HostTensor k{DType::fp32, {5, 1, 4}, std::vector<double>(20, -1.0)}, v{DType::fp32, {5, 1, 4}, std::vector<double>(20, -1.0)};
+    HostTensor k{DType::fp32, {5, 1, 4}, std::vector<double>(20, -1.0)},
+        v{DType::fp32, {5, 1, 4}, std::vector<double>(20, -1.0)};
     HostTensor add{DType::int32, {1}};
 
     Split() {
@@ -58,7 +70,8 @@ struct Split {
     }
 };
 
-// Positions follow the cache: prefilling rows 0 to 2 at once, or from a device number, or one by one, is the same.
+// Positions follow the cache: prefilling rows 0 to 2 at once, or from a device number, or one by one, is the
+// same.
 TEST(QkvSplitRope, WhereTheCacheBeginsMayComeFromTheDevice) {
     for (const Device device : test::host_devices()) {
         Split by_option, by_number, one_by_one;
@@ -82,7 +95,7 @@ TEST(QkvSplitRope, WhereTheCacheBeginsMayComeFromTheDevice) {
             EXPECT_EQ(by_option.k, other->k);
             EXPECT_EQ(by_option.v, other->v);
         }
-        EXPECT_EQ(by_option.k[7], -1);              // row 1 is not its own
+        EXPECT_EQ(by_option.k[7], -1);                 // row 1 is not its own
         EXPECT_EQ(by_option.v[8], by_option.qkv[12]);  // row 2 is token 0's V
     }
 }
@@ -112,9 +125,10 @@ TEST(QkvSplitRope, NeverWritesOutsideTheCache) {
 
 TEST(QkvSplitRope, PolicyFillsTheDevice) {
     if (test::configuration(kGood).empty()) GTEST_SKIP() << "no kernels";
-    EXPECT_THAT(test::configuration("qkv_split_rope qkv=bf16[968,2560] q=bf16[968,8,256] k_cache=bf16[978,1,256] "
-                                    "v_cache=bf16[978,1,256]"),
-                HasSubstr("tokens=2 threads=256 blocks=484 launches=1"));
+    EXPECT_THAT(
+        test::configuration("qkv_split_rope qkv=bf16[968,2560] q=bf16[968,8,256] k_cache=bf16[978,1,256] "
+                            "v_cache=bf16[978,1,256]"),
+        HasSubstr("tokens=2 threads=256 blocks=484 launches=1"));
     EXPECT_THAT(test::configuration(kGood), HasSubstr("tokens=1 threads=64 blocks=4"));
 }
 

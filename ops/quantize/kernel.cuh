@@ -37,10 +37,10 @@ struct QuantizeOut {
     std::int64_t stride;
     DType dtype;
     bool aligned;
-    const float* scale;    // given; null: 1, or found
-    const float* amaxes;   // one of each block of the pass before; null where the scale is not to be found
+    const float* scale;   // given; null: 1, or found
+    const float* amaxes;  // one of each block of the pass before; null where the scale is not to be found
     int amax_count;
-    float* tensor_scale;   // found
+    float* tensor_scale;  // found
 };
 
 // What     amaxes[block] = max |x| of the block's share
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(256) quantize(QuantizeIn<T> in, QuantizeOut ou
             in.values(batch, b, values);
 #pragma unroll
             for (float& value : values) value *= inverse;
-            kit::store_floats(out.dtype, out.data, row * out.stride + at, values, kit::left<kWidth>(tiles.dim, at),
-                              out.aligned);
+            kit::store_floats(out.dtype, out.data, row * out.stride + at, values,
+                              kit::left<kWidth>(tiles.dim, at), out.aligned);
         }
     });
 }
@@ -95,11 +95,12 @@ __global__ void __launch_bounds__(256) quantize(QuantizeIn<T> in, QuantizeOut ou
 // Traffic  x once (twice beyond 16384 columns, then from L2), out once: bound by memory
 // Needs    nothing of out overlaps x
 template <class T>
-__global__ void __launch_bounds__(kit::kMaxRowThreads, 1) quantize_token(QuantizeIn<T> in, kit::QuantizedRows rows) {
+__global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
+    quantize_token(QuantizeIn<T> in, kit::QuantizedRows rows) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::quantize_rows<kWidth>(rows, in);
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

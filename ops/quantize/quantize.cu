@@ -7,13 +7,17 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// `max_blocks` bounds the first pass, whose every block leaves one number for all blocks of the second to read.
-kit::RowTiles tiles(const Quantize& op, const DeviceInfo& device, std::int64_t max_blocks = std::int64_t{1} << 30) {
+// `max_blocks` bounds the first pass, whose every block leaves one number for all blocks of the second to
+// read.
+kit::RowTiles tiles(const Quantize& op, const DeviceInfo& device,
+                    std::int64_t max_blocks = std::int64_t{1} << 30) {
     std::int64_t rows = fold_rows(op.x)->rows, dim = op.x.dim(-1);
     kit::fold_dense(rows, dim, {fold_rows(op.x)->stride, fold_rows(op.out)->stride});
     return kit::tile_rows(rows, dim, kWidth, kBatch, device, max_blocks);
 }
-kit::RowTiles amax_tiles(const Quantize& op, const DeviceInfo& device) { return tiles(op, device, 4 * device.sms); }
+kit::RowTiles amax_tiles(const Quantize& op, const DeviceInfo& device) {
+    return tiles(op, device, 4 * device.sms);
+}
 
 template <class T>
 QuantizeIn<T> input(const Quantize& op) {
@@ -45,10 +49,12 @@ void launch_tensor(const Quantize& op, Context& context) {
         if (op.tensor_scale) {
             const kit::RowTiles first = amax_tiles(op, context.info());
             out.amax_count = static_cast<int>(first.column_blocks * first.row_blocks);
-            auto* amaxes = static_cast<float*>(context.scratch(sizeof(float) * static_cast<std::size_t>(out.amax_count)));
+            auto* amaxes = static_cast<float*>(
+                context.scratch(sizeof(float) * static_cast<std::size_t>(out.amax_count)));
             out.amaxes = amaxes;
             out.tensor_scale = op.tensor_scale.as<float>();
-            kit::launch("quantize_amax", quantize_amax<T>, first.shape(), context.stream(), input<T>(op), first, amaxes);
+            kit::launch("quantize_amax", quantize_amax<T>, first.shape(), context.stream(), input<T>(op),
+                        first, amaxes);
         }
         kit::launch("quantize", quantize<T>, t.shape(), context.stream(), input<T>(op), out, t);
     });
@@ -68,7 +74,8 @@ void launch_token(const Quantize& op, Context& context) {
                                   .scale = op.token_scale.as<float>()};
     with_input(op, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("quantize_token", quantize_token<T>, token_shape(op), context.stream(), input<T>(op), rows);
+        kit::launch("quantize_token", quantize_token<T>, token_shape(op), context.stream(), input<T>(op),
+                    rows);
     });
 }
 
@@ -93,4 +100,4 @@ const RegisterImplementations<Quantize> kKernels{
       launch_token}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -10,12 +10,12 @@ namespace weft {
 // out = x / scale, rounded to nearest even and saturated; NaN stays NaN. `1/scale` is computed in fp32.
 //
 // The field that is present says where the scale comes from:
-//   scale        one for the tensor, read (static quantisation); without any of the three the scale is 1: a cast
-//   tensor_scale one for the tensor, written: amax / max (dynamic quantisation)
-//   token_scale  one a row, written: the row's amax / max
-// A written scale is 1 where the amax is 0, and at least 2⁻¹²⁶, so that its reciprocal is finite. NaN does not count
-// towards the amax, and stays NaN in its own code. Nothing waits for the host, so a captured graph quantises
-// whatever it finds when it is replayed.
+//   scale        one for the tensor, read (static quantisation); without any of the three the scale is 1: a
+//   cast tensor_scale one for the tensor, written: amax / max (dynamic quantisation) token_scale  one a row,
+//   written: the row's amax / max
+// A written scale is 1 where the amax is 0, and at least 2⁻¹²⁶, so that its reciprocal is finite. NaN does
+// not count towards the amax, and stays NaN in its own code. Nothing waits for the host, so a captured graph
+// quantises whatever it finds when it is replayed.
 struct Quantize {
     static constexpr std::string_view kName = "quantize";
 
@@ -53,8 +53,9 @@ inline const Contract& Quantize::contract() {
             })
             .tolerance("written scales: ε₃₂·scale; codes: the rounding of x/scale ± 3·ε₃₂·|x/scale|")
             .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096, 16500})
-            .source("OCP 8-bit floating point; quantize_fp8*, cast_fp16_fp8, scaled_fp8_quant, "
-                    "dynamic_per_token_scaled_fp8_quant");
+            .source(
+                "OCP 8-bit floating point; quantize_fp8*, cast_fp16_fp8, scaled_fp8_quant, "
+                "dynamic_per_token_scaled_fp8_quant");
     return contract;
 }
 

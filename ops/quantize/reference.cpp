@@ -38,7 +38,8 @@ void reference(const Quantize& op, Oracle& oracle) {
         const double inverse = 1.0f / static_cast<float>(scale);
         for (std::int64_t i = 0; i < x.dim; ++i) {
             const double value = load_element(op.x.dtype, op.x.data, row * x.stride + i) * inverse;
-            oracle.store(op.out, row * out.stride + i, value, std::isfinite(value) ? 3 * kEps32 * std::fabs(value) : 0);
+            oracle.store(op.out, row * out.stride + i, value,
+                         std::isfinite(value) ? 3 * kEps32 * std::fabs(value) : 0);
         }
     }
 }

@@ -19,11 +19,13 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Quantize, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=bf16[4,8]"), HasSubstr("quantize.out: expected dtype"));
-    EXPECT_THAT(rejection("quantize x=fp8_e4m3[4,8] out=fp8_e4m3[4,8]"), HasSubstr("quantize.x: expected dtype"));
+    EXPECT_THAT(rejection("quantize x=fp8_e4m3[4,8] out=fp8_e4m3[4,8]"),
+                HasSubstr("quantize.x: expected dtype"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,7]"),
                 HasSubstr("quantize.out: expected [...=(4), dim=8], got [4, 7]"));
-    EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] tensor_scale=fp32[1]"),
-                HasSubstr("quantize.tensor_scale: expected at most one of scale, tensor_scale and token_scale"));
+    EXPECT_THAT(
+        rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] tensor_scale=fp32[1]"),
+        HasSubstr("quantize.tensor_scale: expected at most one of scale, tensor_scale and token_scale"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] token_scale=fp32[4]"),
                 HasSubstr("quantize.token_scale: expected at most one"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] tensor_scale=fp32[1] token_scale=fp32[4]"),
@@ -52,7 +54,8 @@ TEST(Quantize, SaturatesAndKeepsNan) {
 TEST(Quantize, FoundScalesMeetTheLargestValueAndPassNanOver) {
     HostTensor x(DType::fp32, {3, 4}, {1, -7, kNan, 0, 0, 0, 0, 0, 3, 2, 1, 0});
     for (const Device device : test::host_devices()) {
-        HostTensor out(DType::fp8_e4m3, {3, 4}), tensor_scale(DType::fp32, {1}), token_scale(DType::fp32, {3});
+        HostTensor out(DType::fp8_e4m3, {3, 4}), tensor_scale(DType::fp32, {1}),
+            token_scale(DType::fp32, {3});
         run(Quantize{.x = x.on(device), .out = out.on(device), .tensor_scale = tensor_scale.on(device)});
         EXPECT_EQ(tensor_scale[0], static_cast<float>(7.0 / 448));
         EXPECT_EQ(out[1], -448);
@@ -75,7 +78,8 @@ TEST(Quantize, AnEmptyTensorHasScaleOne) {
 }
 
 TEST(Quantize, PolicyBoundsTheFirstPass) {
-    const std::string config = test::configuration("quantize x=bf16[968,16384] out=fp8_e4m3[968,16384] tensor_scale=fp32[1]");
+    const std::string config =
+        test::configuration("quantize x=bf16[968,16384] out=fp8_e4m3[968,16384] tensor_scale=fp32[1]");
     if (config.empty()) GTEST_SKIP() << "no kernels";
     EXPECT_THAT(config, HasSubstr("tensor: amax: threads=256 lanes=256 grid=528x1; then"));
     EXPECT_THAT(test::configuration("quantize x=bf16[10,2048] out=fp8_e4m3[10,2048] token_scale=fp32[10]"),

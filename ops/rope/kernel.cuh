@@ -15,14 +15,14 @@ struct HeadStrides {
 };
 
 struct RopeParams {
-    std::int64_t tokens;           // of the whole batch
-    std::int64_t size[kLeading];   // the last is the tokens of one sequence
+    std::int64_t tokens;          // of the whole batch
+    std::int64_t size[kLeading];  // the last is the tokens of one sequence
     HeadStrides x_strides, out_strides;
     std::int64_t position_stride[kLeading];
     const void* x;
     void* out;
     std::int64_t heads;
-    int block_tokens;              // a power of two
+    int block_tokens;  // a power of two
     bool in_place, aligned;
 };
 
@@ -51,17 +51,20 @@ __device__ __forceinline__ void locate(const kit::Rotation& r, const RopeParams&
 }
 
 // What     each pair (a, b) of x's heads → (a·cos − b·sin, b·cos + a·sin) in out; other elements copied
-// Mapping  a block takes up to 4 tokens: their angles go to shared memory, one sincosf a pair and token, then a
+// Mapping  a block takes up to 4 tokens: their angles go to shared memory, one sincosf a pair and token, then
+// a
 //          thread turns 8 pairs of one head at a time, two vectors of 8 elements (kit/rotary.cuh)
 // Traffic  x and out once: bound by memory; the angles cost 1/heads of what each head's own would
 // Needs    x and out the very same view, or apart
 template <class T>
-__global__ void __launch_bounds__(256) rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const RopeParams p) {
+__global__ void __launch_bounds__(256)
+    rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const RopeParams p) {
     RopeShared& shared = kit::block_shared<RopeShared>();
     kit::dependency_wait();
     kit::dependents_launch();
     const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * p.block_tokens;
-    const auto tokens = static_cast<int>(p.tokens - first < p.block_tokens ? p.tokens - first : p.block_tokens);
+    const auto tokens =
+        static_cast<int>(p.tokens - first < p.block_tokens ? p.tokens - first : p.block_tokens);
     // Every slot, so that the angles need no mask: those beyond the last token repeat it.
     if (static_cast<int>(threadIdx.x) < p.block_tokens) {
         const int slot = static_cast<int>(threadIdx.x);
@@ -76,13 +79,16 @@ __global__ void __launch_bounds__(256) rope(__grid_constant__ const kit::Rotatio
     for (std::int64_t head0 = blockIdx.y * 256ll; head0 < p.heads; head0 += gridDim.y * 256ll) {
         const auto heads = static_cast<unsigned>(p.heads - head0 < 256 ? p.heads - head0 : 256);
         for (unsigned i = threadIdx.x; i < tokens * heads * units; i += blockDim.x) {
-            const unsigned row = i / units, unit = i - row * units, token = row / heads, head = row - token * heads;
-            const T* from = static_cast<const T*>(p.x) + shared.from[token] + (head0 + head) * p.x_strides.head;
+            const unsigned row = i / units, unit = i - row * units, token = row / heads,
+                           head = row - token * heads;
+            const T* from =
+                static_cast<const T*>(p.x) + shared.from[token] + (head0 + head) * p.x_strides.head;
             T* to = static_cast<T*>(p.out) + shared.to[token] + (head0 + head) * p.out_strides.head;
-            kit::turn_unit(r, from, to, static_cast<int>(unit), shared.turns.cos[token], shared.turns.sin[token], p.aligned);
+            kit::turn_unit(r, from, to, static_cast<int>(unit), shared.turns.cos[token],
+                           shared.turns.sin[token], p.aligned);
         }
     }
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -21,15 +21,18 @@ void reference(const Rope& op, Oracle& oracle) {
     const std::int64_t head_dim = op.x.dim(-1), heads = op.x.dim(-2), tokens = op.x.dim(-3);
     const int axes = op.x.rank - 2;
     for (std::int64_t token = 0; token < op.tokens(); ++token) {
-        const std::int64_t position =
-            op.positions ? load_integer(op.positions.dtype, op.positions.data, offset_of(op.positions, axes, token))
-                         : op.start + token % tokens;
+        const std::int64_t position = op.positions ? load_integer(op.positions.dtype, op.positions.data,
+                                                                  offset_of(op.positions, axes, token))
+                                                   : op.start + token % tokens;
         for (std::int64_t head = 0; head < heads; ++head) {
             const std::int64_t from = offset_of(op.x, axes, token) + head * op.x.stride[axes];
             const std::int64_t to = offset_of(op.out, axes, token) + head * op.out.stride[axes];
             kit::rotate_head(
-                op, head_dim, position, [&](std::int64_t i) { return load_element(op.x.dtype, op.x.data, from + i); },
-                [&](std::int64_t i, double value, double error) { oracle.store(op.out, to + i, value, error); });
+                op, head_dim, position,
+                [&](std::int64_t i) { return load_element(op.x.dtype, op.x.data, from + i); },
+                [&](std::int64_t i, double value, double error) {
+                    oracle.store(op.out, to + i, value, error);
+                });
         }
     }
 }

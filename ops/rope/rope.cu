@@ -54,8 +54,8 @@ template <class T>
 void launch_as(const Rope& op, Context& context) {
     const RopePlan planned = plan(op, context.info());
     const RopeParams p = parameters(op, planned);
-    const kit::LaunchShape shape{.grid = dim3(planned.blocks, planned.head_blocks),
-                                 .block = dim3(planned.threads), .dependent = true};
+    const kit::LaunchShape shape{
+        .grid = dim3(planned.blocks, planned.head_blocks), .block = dim3(planned.threads), .dependent = true};
     for (std::int64_t i = 0; i < planned.launches; ++i) {
         kit::Rotation r = kit::rotation_of(op, op.x.dim(-1), op.start, i * kit::kTurnPairs);
         kit::set_frequencies(r, op.base, context);
@@ -79,10 +79,11 @@ const RegisterImplementations<Rope> kKernels{
       },
       +[](const Rope& op, const DeviceInfo& device) {
           const RopePlan p = plan(op, device);
-          return "tokens=" + std::to_string(p.block_tokens) + " threads=" + std::to_string(p.threads) + " blocks=" +
-                 std::to_string(p.blocks) + "x" + std::to_string(p.head_blocks) + " launches=" + std::to_string(p.launches);
+          return "tokens=" + std::to_string(p.block_tokens) + " threads=" + std::to_string(p.threads) +
+                 " blocks=" + std::to_string(p.blocks) + "x" + std::to_string(p.head_blocks) +
+                 " launches=" + std::to_string(p.launches);
       },
       launch}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -8,14 +8,15 @@
 namespace weft {
 
 // Pair i of a head turns by its angle: (a, b) → (a·cos − b·sin, b·cos + a·sin), angle = position · f(i),
-// f(i) = base^(−2i / rotary_dim) rounded to fp32, the angle the fp32 product, cosine and sine those of that angle,
-// neither rounded further. (The Hugging Face transformers library forms the same angle, then rounds cosine, sine
-// and both products to the activation's dtype; give its tables as `cos` and `sin` to share the first rounding.)
+// f(i) = base^(−2i / rotary_dim) rounded to fp32, the angle the fp32 product, cosine and sine those of that
+// angle, neither rounded further. (The Hugging Face transformers library forms the same angle, then rounds
+// cosine, sine and both products to the activation's dtype; give its tables as `cos` and `sin` to share the
+// first rounding.)
 //
-// A pair is (i, i + rotary_dim/2) for `half`, (2i, 2i + 1) for `interleaved`. Elements from rotary_dim on (0: the
-// whole head) are copied. Without `positions`, token t is at start + t. Tables replace the computed angles: row p
-// belongs to position p. A position that they lack is an error where the host can see it (on the CPU, and without
-// `positions`), and on a device a row of zeros, never memory outside.
+// A pair is (i, i + rotary_dim/2) for `half`, (2i, 2i + 1) for `interleaved`. Elements from rotary_dim on (0:
+// the whole head) are copied. Without `positions`, token t is at start + t. Tables replace the computed
+// angles: row p belongs to position p. A position that they lack is an error where the host can see it (on
+// the CPU, and without `positions`), and on a device a row of zeros, never memory outside.
 struct Rope {
     static constexpr std::string_view kName = "rope";
     enum class Pairs { half, interleaved };
@@ -39,8 +40,9 @@ struct Rope {
 inline const Contract& Rope::contract() {
     using Op = Rope;
     static const Contract contract =
-        Describe<Op>(std::string(kName), "(a, b) of pair i → (a·cos θ − b·sin θ, b·cos θ + a·sin θ), "
-                                         "θ = position · base^(−2i/rotary_dim)")
+        Describe<Op>(std::string(kName),
+                     "(a, b) of pair i → (a·cos θ − b·sin θ, b·cos θ + a·sin θ), "
+                     "θ = position · base^(−2i/rotary_dim)")
             .in("x", &Op::x, "... tokens heads head_dim", kFloat, "queries or keys")
             .layout(Layout::inner)
             .out("out", &Op::out, "... tokens heads head_dim", kFloat, "the rotated heads")
@@ -60,8 +62,10 @@ inline const Contract& Rope::contract() {
             .fill(Fill::uniform(-1, 1))
             .option("pairs", &Op::pairs, {"half", "interleaved"}, "which elements of a head form a pair")
             .option("base", &Op::base, 1.0, 1e12, "the wavelengths' base", {10000, 1e6})
-            .option("rotary_dim", &Op::rotary_dim, 0, 1 << 20, "elements of a head that turn; 0: all", {0, 0, 2, 16})
-            .option("start", &Op::start, 0, std::int64_t{1} << 31, "the first token's position", {0, 968, 131071})
+            .option("rotary_dim", &Op::rotary_dim, 0, 1 << 20, "elements of a head that turn; 0: all",
+                    {0, 0, 2, 16})
+            .option("start", &Op::start, 0, std::int64_t{1} << 31, "the first token's position",
+                    {0, 968, 131071})
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.x.dtype == op.out.dtype) return {};
                 return Violation{"out", "expected x's dtype " + std::string(name(op.x.dtype)) + ", got " +
@@ -70,9 +74,9 @@ inline const Contract& Rope::contract() {
             .require(+[](const Op& op) -> std::optional<Violation> {
                 const std::int64_t rotated = op.rotated();
                 if (rotated % 2 == 0 && rotated <= op.x.dim(-1)) return {};
-                return Violation{"rotary_dim", "expected an even number up to head_dim=" +
-                                                   std::to_string(op.x.dim(-1)) + ", got " +
-                                                   std::to_string(rotated)};
+                return Violation{"rotary_dim",
+                                 "expected an even number up to head_dim=" + std::to_string(op.x.dim(-1)) +
+                                     ", got " + std::to_string(rotated)};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.cos && !op.sin) return {};
@@ -80,23 +84,24 @@ inline const Contract& Rope::contract() {
                     return Violation{op.cos ? "sin" : "cos", "expected both cos and sin or neither, got one"};
                 }
                 if (op.cos.dtype != op.sin.dtype) {
-                    return Violation{"sin", "expected cos's dtype " + std::string(name(op.cos.dtype)) + ", got " +
-                                                std::string(name(op.sin.dtype))};
+                    return Violation{"sin", "expected cos's dtype " + std::string(name(op.cos.dtype)) +
+                                                ", got " + std::string(name(op.sin.dtype))};
                 }
                 if (op.cos.dim(0) == 0 && op.x.numel() > 0) {
                     return Violation{"cos", "expected at least one row, got none"};
                 }
                 if (op.cos.dim(-1) * 2 == op.rotated()) return {};
                 return Violation{"cos", "expected [table, half=" + std::to_string(op.rotated() / 2) +
-                                            "] for rotary_dim=" + std::to_string(op.rotated()) + ", got half=" +
-                                            std::to_string(op.cos.dim(-1))};
+                                            "] for rotary_dim=" + std::to_string(op.rotated()) +
+                                            ", got half=" + std::to_string(op.cos.dim(-1))};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.cos || op.positions || op.x.numel() == 0) return {};
                 const std::int64_t tokens = op.x.dim(-3), rows = op.cos.dim(0);
                 if (op.start + tokens <= rows) return {};
-                return Violation{"start", "expected at most table - tokens = " + std::to_string(rows - tokens) +
-                                              " without positions, got " + std::to_string(op.start)};
+                return Violation{"start",
+                                 "expected at most table - tokens = " + std::to_string(rows - tokens) +
+                                     " without positions, got " + std::to_string(op.start)};
             })
             .work(+[](const Op& op) {
                 // Of the tables, only the rows that are used.

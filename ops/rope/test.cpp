@@ -15,12 +15,14 @@ using ::testing::HasSubstr;
 
 HostTensor random_heads(std::int64_t tokens, std::int64_t heads, std::int64_t dim) {
     HostTensor x(DType::fp32, {tokens, heads, dim});
-    for (std::int64_t i = 0; i < tokens * heads * dim; ++i) x.set(i, std::sin(1.3 * static_cast<double>(i * i + 1)));
+    for (std::int64_t i = 0; i < tokens * heads * dim; ++i)
+        x.set(i, std::sin(1.3 * static_cast<double>(i * i + 1)));
     return x;
 }
 
 TEST(Rope, RejectsWhatTheContractExcludes) {
-    EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=fp16[4,2,64]"), HasSubstr("rope.out: expected x's dtype bf16, got fp16"));
+    EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=fp16[4,2,64]"),
+                HasSubstr("rope.out: expected x's dtype bf16, got fp16"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,63] out=bf16[4,2,63]"),
                 HasSubstr("rope.rotary_dim: expected an even number up to head_dim=63, got 63"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] rotary_dim=66"),
@@ -40,7 +42,8 @@ TEST(Rope, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("rope x=bf16[4,2,64]{128,64,1} out=bf16[4,2,64]{256,128,2}"),
                 HasSubstr("rope.out: the last axis must be contiguous"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=@x[4,2,64]+2"), testing::Not("accepted"));
-    EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] base=0.5"), HasSubstr("expected a value in [1, "));
+    EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] base=0.5"),
+                HasSubstr("expected a value in [1, "));
 }
 
 TEST(Rope, KeepsLengthsAndTurnsNothingAtZero) {
@@ -107,13 +110,22 @@ TEST(Rope, TablesReplaceComputedAnglesAndInPlaceIsTheSame) {
 }
 
 TEST(Rope, APositionOutsideTheTable) {
-    HostTensor x = random_heads(3, 1, 4), table(DType::fp32, {2, 2}, {1, 1, 1, 1}), positions(DType::int32, {3}, {1, 2, -1});
+    HostTensor x = random_heads(3, 1, 4), table(DType::fp32, {2, 2}, {1, 1, 1, 1}),
+               positions(DType::int32, {3}, {1, 2, -1});
     HostTensor out(DType::fp32, {3, 1, 4});
-    Rope op{.x = x.on(kCpu), .out = out.on(kCpu), .positions = positions.on(kCpu), .cos = table.on(kCpu), .sin = table.on(kCpu)};
+    Rope op{.x = x.on(kCpu),
+            .out = out.on(kCpu),
+            .positions = positions.on(kCpu),
+            .cos = table.on(kCpu),
+            .sin = table.on(kCpu)};
     EXPECT_THAT(test::failure(op), HasSubstr("rope.positions: expected numbers in [0, table=2), got 2"));
     for (const Device device : test::host_devices()) {
         if (device == kCpu) continue;
-        run(Rope{.x = x.on(device), .out = out.on(device), .positions = positions.on(device), .cos = table.on(device), .sin = table.on(device)});
+        run(Rope{.x = x.on(device),
+                 .out = out.on(device),
+                 .positions = positions.on(device),
+                 .cos = table.on(device),
+                 .sin = table.on(device)});
         for (int i = 4; i < 12; ++i) EXPECT_EQ(out[i], 0) << i;
     }
 }
@@ -122,7 +134,8 @@ TEST(Rope, PolicyFillsTheDevice) {
     if (test::configuration("rope x=bf16[1,1,2] out=bf16[1,1,2]").empty()) GTEST_SKIP() << "no kernels";
     EXPECT_THAT(test::configuration("rope x=bf16[968,8,256] out=bf16[968,8,256]"),
                 HasSubstr("tokens=2 threads=256 blocks=484x1 launches=1"));
-    EXPECT_THAT(test::configuration("rope x=bf16[10,8,256] out=bf16[10,8,256]"), HasSubstr("tokens=1 threads=128 blocks=10x1"));
+    EXPECT_THAT(test::configuration("rope x=bf16[10,8,256] out=bf16[10,8,256]"),
+                HasSubstr("tokens=1 threads=128 blocks=10x1"));
     EXPECT_THAT(test::configuration("rope x=bf16[8192,32,128] out=bf16[8192,32,128]"), HasSubstr("tokens=4"));
     EXPECT_THAT(test::configuration("rope x=bf16[4,1,600] out=bf16[4,1,600]"), HasSubstr("launches=3"));
 }

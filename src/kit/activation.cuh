@@ -1,11 +1,11 @@
 // Activations in fp32.
 //
-// silu and gelu_tanh are x·σ(t) = x / (1 + 2^(−t·log₂e)), with t = x and t = 2√(2/π)·(x + 0.044715·x³): tanh's own
-// form, 0.5·x·(1 + tanh(t/2)), loses every digit of 1 + tanh for a negative x, this one loses none. On the
-// special-function unit's exponential and reciprocal it costs a dozen instructions, so that a kernel that reads 16
-// bits and writes 8 stays within the card's bandwidth. Relative error: (9 + 5·|t|·(1 − σ(t)))·2^-24, and where
-// 2^(−t·log₂e) exceeds 2^126 the result is 0, at most |x|·2^-126 off. An infinite x gives what PyTorch's formula
-// gives: NaN below, itself above.
+// silu and gelu_tanh are x·σ(t) = x / (1 + 2^(−t·log₂e)), with t = x and t = 2√(2/π)·(x + 0.044715·x³):
+// tanh's own form, 0.5·x·(1 + tanh(t/2)), loses every digit of 1 + tanh for a negative x, this one loses
+// none. On the special-function unit's exponential and reciprocal it costs a dozen instructions, so that a
+// kernel that reads 16 bits and writes 8 stays within the card's bandwidth. Relative error: (9 + 5·|t|·(1 −
+// σ(t)))·2^-24, and where 2^(−t·log₂e) exceeds 2^126 the result is 0, at most |x|·2^-126 off. An infinite x
+// gives what PyTorch's formula gives: NaN below, itself above.
 #pragma once
 
 #include "kit/ptx/approximate.cuh"
@@ -37,4 +37,4 @@ __device__ __forceinline__ float activate(Activation activation, float x) {
     }
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -16,8 +16,8 @@ inline constexpr int kAmaxBatch = 4;
 
 // Of the tiles that this block's threads own, the same in all of them. `combine` is Max or MaxOrNan.
 template <class T, int kWidth, class Combine>
-__device__ __forceinline__ float block_amax(const T* x, std::int64_t stride, bool aligned, const RowTiles& tiles,
-                                            Combine combine) {
+__device__ __forceinline__ float block_amax(const T* x, std::int64_t stride, bool aligned,
+                                            const RowTiles& tiles, Combine combine) {
     float amax = 0.0f;
     for_each_tile<kWidth, kAmaxBatch>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
         Vec<T, kWidth> vectors[kAmaxBatch];
@@ -32,4 +32,4 @@ __device__ __forceinline__ float block_amax(const T* x, std::int64_t stride, boo
     return group.reduce(amax, combine);
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

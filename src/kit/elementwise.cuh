@@ -15,8 +15,9 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// A block is `lanes` threads along a row (a power of two) by blockDim.x / lanes rows. Each thread takes a batch of
-// vectors of its row, `lanes` vectors apart, so that its loads are independent and its warp's are contiguous.
+// A block is `lanes` threads along a row (a power of two) by blockDim.x / lanes rows. Each thread takes a
+// batch of vectors of its row, `lanes` vectors apart, so that its loads are independent and its warp's are
+// contiguous.
 struct RowTiles {
     std::int64_t rows = 0, dim = 0;
     int lanes_log2 = 0;
@@ -31,8 +32,8 @@ struct RowTiles {
     }
 };
 
-// Host: tiles for rows of `dim` elements in vectors of `width`, `batch` a thread. Blocks shrink until there is one
-// for every multiprocessor; `max_blocks` bounds the grid, whose threads then loop.
+// Host: tiles for rows of `dim` elements in vectors of `width`, `batch` a thread. Blocks shrink until there
+// is one for every multiprocessor; `max_blocks` bounds the grid, whose threads then loop.
 inline RowTiles tile_rows(std::int64_t rows, std::int64_t dim, int width, int batch, const DeviceInfo& device,
                           std::int64_t max_blocks = std::int64_t{1} << 30) {
     const auto divide_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
@@ -41,14 +42,16 @@ inline RowTiles tile_rows(std::int64_t rows, std::int64_t dim, int width, int ba
     for (unsigned threads = 256;; threads /= 2) {
         // At least a warp along a row that has as many vectors, more if every lane then has a full batch.
         int log2 = 0;
-        while ((1u << log2) < threads && (1 << log2) < (log2 < 5 ? vectors : divide_up(vectors, batch))) ++log2;
+        while ((1u << log2) < threads && (1 << log2) < (log2 < 5 ? vectors : divide_up(vectors, batch)))
+            ++log2;
         const std::int64_t lanes = std::int64_t{1} << log2, rows_a_block = threads >> log2;
         const std::int64_t columns = divide_up(vectors, lanes * batch), tall = divide_up(rows, rows_a_block);
         tiles.lanes_log2 = log2;
         tiles.threads = threads;
         tiles.column_blocks = static_cast<unsigned>(std::clamp<std::int64_t>(columns, 1, max_blocks));
-        tiles.row_blocks = static_cast<unsigned>(
-            std::clamp<std::int64_t>(tall, 1, std::min<std::int64_t>(65535, std::max<std::int64_t>(1, max_blocks / tiles.column_blocks))));
+        tiles.row_blocks = static_cast<unsigned>(std::clamp<std::int64_t>(
+            tall, 1,
+            std::min<std::int64_t>(65535, std::max<std::int64_t>(1, max_blocks / tiles.column_blocks))));
         if (threads == 64 || columns * tall >= device.sms) return tiles;
     }
 }
@@ -61,8 +64,8 @@ inline void fold_dense(std::int64_t& rows, std::int64_t& dim, std::initializer_l
     rows = 1;
 }
 
-// Calls body(row, column, step) for the thread's tiles: the batch's vectors begin at column, column + step, …, and
-// may lie wholly or partly beyond the row's end.
+// Calls body(row, column, step) for the thread's tiles: the batch's vectors begin at column, column + step,
+// …, and may lie wholly or partly beyond the row's end.
 template <int kWidth, int kBatch, class Body>
 __device__ __forceinline__ void for_each_tile(const RowTiles& tiles, Body body) {
     const int lanes = 1 << tiles.lanes_log2, lane = static_cast<int>(threadIdx.x) & (lanes - 1);
@@ -83,8 +86,8 @@ __device__ __forceinline__ int left(std::int64_t dim, std::int64_t column) {
     return static_cast<int>(dim - column < N ? dim - column : N);
 }
 
-// Whether all of a batch's vectors are whole: then one branch leads to loads that are all in flight together. A
-// branch for each vector would let the compiler unpack, and so wait for, each before it issues the next.
+// Whether all of a batch's vectors are whole: then one branch leads to loads that are all in flight together.
+// A branch for each vector would let the compiler unpack, and so wait for, each before it issues the next.
 template <int N, int kBatch>
 __device__ __forceinline__ bool whole_batch(std::int64_t dim, std::int64_t column, std::int64_t step) {
     return column + (kBatch - 1) * step + N <= dim;
@@ -117,12 +120,12 @@ __device__ __forceinline__ void load_batch(Vec<T, N> (&vectors)[kBatch], const T
 
 // Elements [0, count) of `values` as `dtype`, at element `index` of an array.
 template <int N>
-__device__ __forceinline__ void store_floats(DType dtype, void* data, std::int64_t index, const float (&values)[N],
-                                             int count, bool aligned) {
+__device__ __forceinline__ void store_floats(DType dtype, void* data, std::int64_t index,
+                                             const float (&values)[N], int count, bool aligned) {
     with_type(dtype, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
         store_vector(static_cast<Out*>(data) + index, from_floats<Out>(values), count, aligned);
     });
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

@@ -14,11 +14,12 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-inline constexpr int kTurnPairs = 128;   // pairs of a head that one launch turns; larger heads take several
-inline constexpr int kTurnTokens = 4;    // tokens of a block, at most
-inline constexpr int kTurnWidth = 8;     // pairs that a thread turns at a time
+inline constexpr int kTurnPairs = 128;  // pairs of a head that one launch turns; larger heads take several
+inline constexpr int kTurnTokens = 4;   // tokens of a block, at most
+inline constexpr int kTurnWidth = 8;    // pairs that a thread turns at a time
 
-// What a kernel knows of the angles; `frequency` travels with the launch, so that every device has the host's bits.
+// What a kernel knows of the angles; `frequency` travels with the launch, so that every device has the host's
+// bits.
 struct Rotation {
     float frequency[kTurnPairs];
     int first = 0, count = 0;  // the launch's pairs
@@ -36,8 +37,8 @@ struct Rotation {
     __host__ __device__ bool is_first() const { return first == 0; }
 };
 
-// Host: how an op with fields positions, cos, sin and the option pairs turns its heads, from pair `first` on; all
-// but the frequencies.
+// Host: how an op with fields positions, cos, sin and the option pairs turns its heads, from pair `first` on;
+// all but the frequencies.
 template <class Op>
 Rotation rotation_of(const Op& op, std::int64_t head_dim, std::int64_t start, std::int64_t first) {
     Rotation r;
@@ -71,7 +72,8 @@ inline void set_frequencies(Rotation& r, float base, Context& context) {
     auto& cache = context.slot<FrequencyCache>();
     if (cache.base != base || cache.half != r.half || cache.first != r.first) {
         cache.base = base, cache.half = r.half, cache.first = r.first;
-        for (int i = 0; i < r.count; ++i) cache.frequency[i] = rotary_frequency(base, 2 * r.half, r.first + i);
+        for (int i = 0; i < r.count; ++i)
+            cache.frequency[i] = rotary_frequency(base, 2 * r.half, r.first + i);
     }
     std::copy(cache.frequency, cache.frequency + r.count, r.frequency);
 }
@@ -81,7 +83,8 @@ inline std::int64_t turn_launches(std::int64_t rotated) {
     return std::max<std::int64_t>(1, (rotated / 2 + kTurnPairs - 1) / kTurnPairs);
 }
 
-// Host: whether vectors of heads may be loaded whole: the halves of a head begin at multiples of a vector, too.
+// Host: whether vectors of heads may be loaded whole: the halves of a head begin at multiples of a vector,
+// too.
 inline bool heads_aligned(const Tensor& heads, std::int64_t rotated) {
     return rows_aligned(heads, kTurnWidth) && rotated / 2 % kTurnWidth == 0;
 }
@@ -95,9 +98,10 @@ __device__ __forceinline__ std::int64_t position_at(const Rotation& r, std::int6
                             : static_cast<const std::int32_t*>(r.positions)[offset];
 }
 
-// Fills turns[t] for the block's `tokens` tokens (a power of two), whose positions are given. Lanes take tokens
-// first: the frequencies are launch constants, which a warp reads one address at a time.
-__device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, const std::int64_t* positions, int tokens) {
+// Fills turns[t] for the block's `tokens` tokens (a power of two), whose positions are given. Lanes take
+// tokens first: the frequencies are launch constants, which a warp reads one address at a time.
+__device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, const std::int64_t* positions,
+                                           int tokens) {
     const int shift = __ffs(tokens) - 1;
     for (int i = static_cast<int>(threadIdx.x); i < tokens * r.count; i += static_cast<int>(blockDim.x)) {
         const int token = i & (tokens - 1), pair = i >> shift;
@@ -114,10 +118,14 @@ __device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, cons
     }
 }
 
-// A head is cut into units of 8 pairs to turn, then units of 16 elements to copy: those beyond the rotated ones,
-// which the launch of the first pairs takes along.
-__host__ __device__ inline int turn_units(const Rotation& r) { return (r.count + kTurnWidth - 1) / kTurnWidth; }
-__host__ __device__ inline int copy_units(int elements) { return (elements + 2 * kTurnWidth - 1) / (2 * kTurnWidth); }
+// A head is cut into units of 8 pairs to turn, then units of 16 elements to copy: those beyond the rotated
+// ones, which the launch of the first pairs takes along.
+__host__ __device__ inline int turn_units(const Rotation& r) {
+    return (r.count + kTurnWidth - 1) / kTurnWidth;
+}
+__host__ __device__ inline int copy_units(int elements) {
+    return (elements + 2 * kTurnWidth - 1) / (2 * kTurnWidth);
+}
 __host__ __device__ inline int head_units(const Rotation& r) {
     return turn_units(r) + (r.is_first() ? copy_units(r.head_dim - 2 * r.half) : 0);
 }
@@ -189,4 +197,4 @@ inline int tokens_a_block(std::int64_t tokens, const DeviceInfo& device) {
     return count;
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

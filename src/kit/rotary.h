@@ -10,8 +10,8 @@
 
 namespace weft::kit {
 
-// base^(−2·pair / rotary_dim), rounded once to fp32. Kernels get these numbers from the host, so that every device
-// turns by the very same angles.
+// base^(−2·pair / rotary_dim), rounded once to fp32. Kernels get these numbers from the host, so that every
+// device turns by the very same angles.
 inline float rotary_frequency(float base, std::int64_t rotary_dim, std::int64_t pair) {
     const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(rotary_dim);
     return static_cast<float>(std::pow(static_cast<double>(base), exponent));
@@ -30,7 +30,8 @@ Turn rotary_turn(const Op& op, std::int64_t position, std::int64_t pair) {
     }
     if (position < 0 || position >= op.cos.dim(0)) {
         throw Error(ErrorCode::invalid_argument, std::string(Op::kName), "positions",
-                    "expected numbers in [0, table=" + std::to_string(op.cos.dim(0)) + "), got " + std::to_string(position));
+                    "expected numbers in [0, table=" + std::to_string(op.cos.dim(0)) + "), got " +
+                        std::to_string(position));
     }
     const auto at = [&](const Tensor& table) {
         return load_element(table.dtype, table.data, position * table.stride[0] + pair * table.stride[1]);
@@ -38,8 +39,9 @@ Turn rotary_turn(const Op& op, std::int64_t position, std::int64_t pair) {
     return {at(op.cos), at(op.sin)};
 }
 
-// Turns every pair of one head. `load(i)` gives element i, `store(i, value, error)` takes it; both elements of a
-// pair are loaded before either is stored. `error` allows a table or a computed angle two ulps, and fp32 its sums.
+// Turns every pair of one head. `load(i)` gives element i, `store(i, value, error)` takes it; both elements
+// of a pair are loaded before either is stored. `error` allows a table or a computed angle two ulps, and fp32
+// its sums.
 template <class Op, class Load, class Store>
 void rotate_head(const Op& op, std::int64_t head_dim, std::int64_t position, Load load, Store store) {
     const std::int64_t rotated = op.rotated();

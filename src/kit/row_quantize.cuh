@@ -22,13 +22,14 @@ inline constexpr int kMaxRowThreads = 512;
 // Host: one block a row, as many threads as keep the whole row if that is possible.
 inline LaunchShape row_quantize_shape(std::int64_t rows, std::int64_t dim, int width) {
     const std::int64_t wanted = (dim + width * kKeptVectors - 1) / (width * kKeptVectors);
-    const auto threads = static_cast<unsigned>(std::clamp<std::int64_t>((wanted + 31) / 32 * 32, 32, kMaxRowThreads));
+    const auto threads =
+        static_cast<unsigned>(std::clamp<std::int64_t>((wanted + 31) / 32 * 32, 32, kMaxRowThreads));
     const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, 0x7fffffff));
     return {.grid = dim3(blocks), .block = dim3(threads), .dependent = true};
 }
 
-// `source.load(batch, row, dim, column, step)` loads a `Source::Batch<n>` of vectors, zeros beyond the row's end;
-// `source.values(batch, b, values)` gives vector b in fp32. NaN has no magnitude, and stays NaN.
+// `source.load(batch, row, dim, column, step)` loads a `Source::Batch<n>` of vectors, zeros beyond the row's
+// end; `source.values(batch, b, values)` gives vector b in fp32. NaN has no magnitude, and stays NaN.
 template <int kWidth, class Source>
 __device__ __forceinline__ void quantize_rows(const QuantizedRows& q, const Source& source) {
     Group group{.lanes = static_cast<int>(blockDim.x)};
@@ -60,7 +61,8 @@ __device__ __forceinline__ void quantize_rows(const QuantizedRows& q, const Sour
         const auto write = [&](std::int64_t column, float (&values)[kWidth]) {
 #pragma unroll
             for (float& value : values) value *= inverse;
-            store_floats(q.out_dtype, q.out, row * q.out_stride + column, values, left<kWidth>(q.dim, column), q.out_aligned);
+            store_floats(q.out_dtype, q.out, row * q.out_stride + column, values, left<kWidth>(q.dim, column),
+                         q.out_aligned);
         };
 #pragma unroll
         for (int i = 0; i < kKeptVectors; ++i) write(first + i * step, kept[i]);
@@ -73,4 +75,4 @@ __device__ __forceinline__ void quantize_rows(const QuantizedRows& q, const Sour
     }
 }
 
-}  // namespace weft::WEFT_TARGET::kit
+}  // namespace weft::inline WEFT_TARGET::kit

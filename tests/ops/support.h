@@ -1,4 +1,5 @@
-// What the ops' own tests share: host tensors with memory, messages of rejected cases, configurations by device.
+// What the ops' own tests share: host tensors with memory, messages of rejected cases, configurations by
+// device.
 #pragma once
 
 #include <cstdint>
