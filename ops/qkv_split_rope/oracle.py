@@ -4,16 +4,15 @@ import numpy as np
 
 
 def turn(heads: np.ndarray, cos: np.ndarray, sin: np.ndarray, dim: int, pairs: str) -> np.ndarray:
-    # As complex numbers: each pair times cos + i·sin.
-    rotor = (cos + 1j * sin)[:, None, :]
+    cos, sin = cos[:, None, :], sin[:, None, :]  # the same for every head
     out = heads.copy()
     first, second = (
         (slice(0, dim // 2), slice(dim // 2, dim))
         if pairs == "half"
         else (slice(0, dim, 2), slice(1, dim, 2))
     )
-    turned = (heads[..., first] + 1j * heads[..., second]) * rotor
-    out[..., first], out[..., second] = turned.real, turned.imag
+    a, b = heads[..., first], heads[..., second]
+    out[..., first], out[..., second] = a * cos - b * sin, b * cos + a * sin
     return out
 
 
