@@ -141,7 +141,8 @@ void describe(Plan& plan, const Gemm& op, const Problem& p) {
 }
 
 // What the heuristic offers within a limit of workspace, its favourite first. Partial sums stay in fp32: a
-// split that reduces in out's dtype would round twice.
+// split that reduces in out's dtype would round twice. Where there is something to add, nothing is split at
+// all: the reduction rounds to out's dtype before it adds a residual (seen on an H200).
 std::vector<cublasLtMatmulHeuristicResult_t> ask(const Slot& slot, const Plan& plan, const Gemm& op,
                                                  std::size_t workspace, int count) {
     const CublasLt& lt = CublasLt::get();
@@ -155,7 +156,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> ask(const Slot& slot, const Plan& p
     const auto bytes_of = [](const Tensor& t) { return static_cast<std::uint32_t>(alignment(t)); };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace));
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+           static_cast<std::uint32_t>(op.residual || op.bias ? CUBLASLT_REDUCTION_SCHEME_NONE
+                                                             : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes_of(op.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes_of(op.a));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes_of(op.residual ? op.residual : op.out));
