@@ -39,7 +39,8 @@ class AxisExpression {
     static AxisExpression parse(std::string_view text, AxisNames& names);
 
     std::int64_t evaluate(const AxisSizes& sizes) const;  // kUnknown where an axis is
-    // If exactly one axis is unknown and `value` determines it (a bare name, or a factor of a product), sets it.
+    // If exactly one axis is unknown and `value` determines it (a bare name, or a factor of a product), sets
+    // it.
     bool solve(std::int64_t value, AxisSizes& sizes) const;
     bool is_name() const { return code_.size() == 1 && code_[0].op == Op::axis; }
     int axis() const { return static_cast<int>(code_[0].value); }

@@ -1,10 +1,11 @@
-// An op call as one line of text, without data: what a log prints, a test is named after and the tool accepts.
+// An op call as one line of text, without data: what a log prints, a test is named after and the tool
+// accepts.
 //
 //   rms_norm x=bf16[4096,3072] weight=bf16[3072] out=fp8_e4m3 eps=1e-6
 //
-// A tensor is dtype[shape], with {strides} where it is not dense, +N where it starts N elements into its memory
-// (an unaligned base), @field where it shares a field's memory. An output may leave its shape, or itself, to be
-// inferred. An option is name=value.
+// A tensor is dtype[shape], with {strides} where it is not dense, +N where it starts N elements into its
+// memory (an unaligned base), @field where it shares a field's memory. An output may leave its shape, or
+// itself, to be inferred. An option is name=value.
 #pragma once
 
 #include <string>

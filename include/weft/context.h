@@ -24,7 +24,9 @@ class Context {
 
     Device device() const { return device_; }
     Stream stream() const { return stream_; }
-    void set_stream(Stream stream) { stream_ = stream; }  // work queued before keeps its stream; scratch is shared
+    void set_stream(Stream stream) {
+        stream_ = stream;
+    }  // work queued before keeps its stream; scratch is shared
     const DeviceInfo& info() const { return *info_; }
     // Dispatch as if the device were this one (tests, `explain`); it must outlive the context.
     void set_info(const DeviceInfo& info) { info_ = &info; }

@@ -1,5 +1,5 @@
-// An op described once: its fields, what each may be, its work and its tolerance. Checks, bindings, the command
-// line, generated cases, rooflines and documentation all read this description.
+// An op described once: its fields, what each may be, its work and its tolerance. Checks, bindings, the
+// command line, generated cases, rooflines and documentation all read this description.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,9 @@ struct Fill {
     static Fill normal(double mean = 0, double deviation = 1) { return {Kind::normal, mean, deviation, {}}; }
     static Fill uniform(double low, double high) { return {Kind::uniform, low, high, {}}; }
     static Fill index(std::string axis) { return {Kind::index, 0, 0, std::move(axis)}; }
-    static Fill positions(double high = 4096) { return {Kind::positions, 0, high, {}}; }  // integers in [0, high)
+    static Fill positions(double high = 4096) {
+        return {Kind::positions, 0, high, {}};
+    }  // integers in [0, high)
     static Fill scale(double low = 0.01, double high = 0.1) { return {Kind::scale, low, high, {}}; }
     static Fill mask() { return {Kind::mask, 0, 1, {}}; }  // 0 or 1
 };
@@ -145,19 +147,30 @@ class Describe {
         c_.construct_ = [](void* op) { new (op) Op{}; };
     }
 
-    Describe& in(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes, std::string meaning) {
+    Describe& in(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
+                 std::string meaning) {
         return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::in);
     }
-    Describe& out(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes, std::string meaning) {
+    Describe& out(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
+                  std::string meaning) {
         return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::out);
     }
-    Describe& inout(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes, std::string meaning) {
+    Describe& inout(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
+                    std::string meaning) {
         return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::inout);
     }
-    Describe& optional() { return refine([](Field& f) { f.optional = true; }); }
-    Describe& layout(Layout layout) { return refine([&](Field& f) { f.layout = layout; }); }
-    Describe& fill(Fill fill) { return refine([&](Field& f) { f.fill = std::move(fill); }); }
-    Describe& in_place_of(std::string input) { return refine([&](Field& f) { f.in_place_of.push_back(input); }); }
+    Describe& optional() {
+        return refine([](Field& f) { f.optional = true; });
+    }
+    Describe& layout(Layout layout) {
+        return refine([&](Field& f) { f.layout = layout; });
+    }
+    Describe& fill(Fill fill) {
+        return refine([&](Field& f) { f.fill = std::move(fill); });
+    }
+    Describe& in_place_of(std::string input) {
+        return refine([&](Field& f) { f.in_place_of.push_back(input); });
+    }
 
     Describe& option(std::string name, float Op::* member, double low, double high, std::string meaning,
                      std::vector<double> samples = {}) {
@@ -170,11 +183,13 @@ class Describe {
                           static_cast<double>(high), std::move(meaning), {}, std::move(samples));
     }
     Describe& option(std::string name, bool Op::* member, std::string meaning) {
-        return add_option(std::move(name), member, Option::Kind::boolean, 0, 1, std::move(meaning), {}, {0, 1});
+        return add_option(std::move(name), member, Option::Kind::boolean, 0, 1, std::move(meaning), {},
+                          {0, 1});
     }
     template <class Enum>
         requires std::is_enum_v<Enum>
-    Describe& option(std::string name, Enum Op::* member, std::vector<std::string> choices, std::string meaning) {
+    Describe& option(std::string name, Enum Op::* member, std::vector<std::string> choices,
+                     std::string meaning) {
         static_assert(sizeof(Enum) == sizeof(std::int32_t), "declare the enum class without a narrower base");
         std::vector<double> samples;
         for (std::size_t i = 0; i < choices.size(); ++i) samples.push_back(static_cast<double>(i));

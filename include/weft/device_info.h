@@ -10,19 +10,19 @@
 namespace weft {
 
 struct DeviceInfo {
-    std::string name;            // "NVIDIA H200", "emulator", "cpu"
+    std::string name;  // "NVIDIA H200", "emulator", "cpu"
     DeviceType type = DeviceType::cpu;
-    int arch = 0;                // compute capability * 10: 90 for sm_90; 0 on the CPU
-    int sms = 1;                 // multiprocessors
-    int shared_per_block = 0;    // bytes a block may opt in to
-    int shared_per_sm = 0;       // bytes
+    int arch = 0;              // compute capability * 10: 90 for sm_90; 0 on the CPU
+    int sms = 1;               // multiprocessors
+    int shared_per_block = 0;  // bytes a block may opt in to
+    int shared_per_sm = 0;     // bytes
     long l2_bytes = 0;
-    int max_cluster = 1;         // blocks a portable cluster may hold
+    int max_cluster = 1;  // blocks a portable cluster may hold
     // Rates for floors. For named devices: measured where weft's evidence has them, else the data sheet's.
-    double copy_tbps = 0, read_tbps = 0;      // TB/s of large copies (both directions counted) and reads
-    double half_tflops = 0, fp8_tflops = 0;   // dense matrix rate
-    double fp32_tflops = 0;                   // outside the matrix units
-    double launch_us = 0;                     // an empty kernel in a graph
+    double copy_tbps = 0, read_tbps = 0;     // TB/s of large copies (both directions counted) and reads
+    double half_tflops = 0, fp8_tflops = 0;  // dense matrix rate
+    double fp32_tflops = 0;                  // outside the matrix units
+    double launch_us = 0;                    // an empty kernel in a graph
 };
 
 // The device as it is here; queried once and cached. Throws cuda where there is none.

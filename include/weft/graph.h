@@ -1,4 +1,5 @@
-// Work recorded once and replayed with one launch: a CUDA Graph, or on the CPU and in the emulator the calls again.
+// Work recorded once and replayed with one launch: a CUDA Graph, or on the CPU and in the emulator the calls
+// again.
 #pragma once
 
 #include <functional>
@@ -8,16 +9,19 @@
 
 namespace weft {
 
-// Records what `work` queues on the context's stream. Run the same work once before: scratch must have its size
-// and vendor plans must be chosen. The context must have a stream of its own on a GPU (not the default stream).
+// Records what `work` queues on the context's stream. Run the same work once before: scratch must have its
+// size and vendor plans must be chosen. The context must have a stream of its own on a GPU (not the default
+// stream).
 class Graph {
-  public:
+   public:
     Graph(Context& context, std::function<void()> work);
 
     void replay() const;  // queues it on the context's stream
-    int launches() const { return launches_; }  // kernels and copies in the graph; 0 where there is no CUDA Graph
+    int launches() const {
+        return launches_;
+    }  // kernels and copies in the graph; 0 where there is no CUDA Graph
 
-  private:
+   private:
     Context* context_;
     std::function<void()> work_;
     std::shared_ptr<void> executable_;
@@ -26,15 +30,16 @@ class Graph {
 
 // A stream of its own on a GPU; nothing elsewhere.
 class OwnedStream {
-  public:
+   public:
     explicit OwnedStream(Device device);
     Stream get() const { return {handle_.get()}; }
 
-  private:
+   private:
     std::shared_ptr<void> handle_;
 };
 
-// Microseconds of device time that `work` takes on the context's stream, between two events; host time elsewhere.
+// Microseconds of device time that `work` takes on the context's stream, between two events; host time
+// elsewhere.
 double time_us(Context& context, const std::function<void()>& work);
 
 }  // namespace weft

@@ -1,4 +1,5 @@
-// Running an op: check it against its contract, ask its implementations in order, launch the first that accepts.
+// Running an op: check it against its contract, ask its implementations in order, launch the first that
+// accepts.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,8 @@ struct AnyImplementation {
 // What the library knows of one op.
 struct OpEntry {
     const Contract& (*contract)() = nullptr;
-    std::vector<AnyImplementation> implementations[3];  // by DeviceType, best first; the CPU's last is the reference
+    std::vector<AnyImplementation>
+        implementations[3];  // by DeviceType, best first; the CPU's last is the reference
     std::function<void(const void*, Oracle&)> reference;
 };
 
@@ -65,8 +67,12 @@ struct RegisterImplementations {
         for (const auto& i : list) {
             erased.push_back(
                 {i.name,
-                 [f = i.decline](const void* op, const DeviceInfo& d) { return f(*static_cast<const Op*>(op), d); },
-                 [f = i.config](const void* op, const DeviceInfo& d) { return f(*static_cast<const Op*>(op), d); },
+                 [f = i.decline](const void* op, const DeviceInfo& d) {
+                     return f(*static_cast<const Op*>(op), d);
+                 },
+                 [f = i.config](const void* op, const DeviceInfo& d) {
+                     return f(*static_cast<const Op*>(op), d);
+                 },
                  [f = i.launch](const void* op, Context& c) { f(*static_cast<const Op*>(op), c); }});
         }
         implementations.insert(implementations.begin(), erased.begin(), erased.end());
@@ -78,7 +84,9 @@ template <class Op>
 struct RegisterReference {
     explicit RegisterReference(void (*reference)(const Op&, Oracle&)) {
         OpEntry& e = detail::entry<Op>();
-        e.reference = [reference](const void* op, Oracle& oracle) { reference(*static_cast<const Op*>(op), oracle); };
+        e.reference = [reference](const void* op, Oracle& oracle) {
+            reference(*static_cast<const Op*>(op), oracle);
+        };
         e.implementations[static_cast<int>(DeviceType::cpu)].push_back(
             {"reference", [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
              [](const void*, const DeviceInfo&) { return std::string("plain loops, double accumulation"); },
@@ -89,7 +97,8 @@ struct RegisterReference {
     }
 };
 
-// Checks the op, picks an implementation for the context's device, queues it on the context's stream. Throws Error.
+// Checks the op, picks an implementation for the context's device, queues it on the context's stream. Throws
+// Error.
 template <class Op>
 void run(const Op& op, Context& context) {
     detail::run(detail::entry<Op>(), &op, context);
@@ -114,7 +123,9 @@ class Prepared {
     void operator()() const {
         if (chosen_ != nullptr) chosen_->launch(&op_, *context_);
     }
-    std::string implementation() const { return chosen_ != nullptr ? chosen_->name : ""; }  // empty: nothing to do
+    std::string implementation() const {
+        return chosen_ != nullptr ? chosen_->name : "";
+    }  // empty: nothing to do
 
    private:
     Op op_;
@@ -128,7 +139,8 @@ struct Verdict {
 };
 std::vector<Verdict> explain(const OpEntry& entry, const void* op, const DeviceInfo& device);
 
-// Where verbose lines go (WEFT_VERBOSE=dispatch, or set here); null restores silence or the environment's choice.
+// Where verbose lines go (WEFT_VERBOSE=dispatch, or set here); null restores silence or the environment's
+// choice.
 void set_log(std::function<void(const std::string&)> log);
 
 }  // namespace weft

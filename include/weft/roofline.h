@@ -6,11 +6,12 @@
 
 namespace weft {
 
-// Matrix or vector operations a second that `math` runs at, in TFLOP/s; 0 where the device's rate is not known.
+// Matrix or vector operations a second that `math` runs at, in TFLOP/s; 0 where the device's rate is not
+// known.
 double tflops_of(const DeviceInfo& device, DType math);
 
-// Microseconds: the largest of the bytes over the copy bandwidth, the operations over the rate of their unit, and a
-// kernel's launch. 0 where the device's rates are not known (the CPU, the emulator).
+// Microseconds: the largest of the bytes over the copy bandwidth, the operations over the rate of their unit,
+// and a kernel's launch. 0 where the device's rates are not known (the CPU, the emulator).
 double floor_us(const Work& work, const DeviceInfo& device);
 
 }  // namespace weft

@@ -42,8 +42,8 @@ struct Tensor {
     Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Device device = kCpu);
     Tensor(void* data, DType dtype, std::initializer_list<std::int64_t> shape, Device device = kCpu)
         : Tensor(data, dtype, std::span(shape.begin(), shape.size()), device) {}
-    Tensor(void* data, DType dtype, std::span<const std::int64_t> shape,
-           std::span<const std::int64_t> stride, Device device = kCpu);
+    Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> stride,
+           Device device = kCpu);
 
     explicit operator bool() const { return rank >= 0; }  // present?
 

@@ -27,8 +27,8 @@ struct SumParams {
 };
 
 // Elements [0, count) at `column` of a row, widened.
-__device__ __forceinline__ void load_row(const Rows16Or32& in, std::int64_t row, std::int64_t column, int count,
-                                         float (&values)[kWidth]) {
+__device__ __forceinline__ void load_row(const Rows16Or32& in, std::int64_t row, std::int64_t column,
+                                         int count, float (&values)[kWidth]) {
     kit::with_type(in.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         const T* from = static_cast<const T*>(in.data) + row * in.stride + column;
@@ -70,4 +70,4 @@ __global__ void __launch_bounds__(256) residual_add(SumParams p, kit::RowTiles t
 }
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

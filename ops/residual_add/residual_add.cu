@@ -34,7 +34,8 @@ void launch(const ResidualAdd& op, Context& context) {
 const RegisterImplementations<ResidualAdd> kKernels{
     kit::kTarget,
     {{"vectors", +[](const ResidualAdd&, const DeviceInfo&) -> const char* { return nullptr; },
-      +[](const ResidualAdd& op, const DeviceInfo& device) { return tiles(op, device).describe(); }, launch}}};
+      +[](const ResidualAdd& op, const DeviceInfo& device) { return tiles(op, device).describe(); },
+      launch}}};
 
 }  // namespace
-}  // namespace weft::WEFT_TARGET
+}  // namespace weft::inline WEFT_TARGET

@@ -5,8 +5,8 @@
 
 namespace weft {
 
-// The addition that closes a transformer's sub-layer. One fp32 sum in the order ((x + bias) + residual), rounded
-// once to out's dtype; out may be the memory of x or of residual.
+// The addition that closes a transformer's sub-layer. One fp32 sum in the order ((x + bias) + residual),
+// rounded once to out's dtype; out may be the memory of x or of residual.
 struct ResidualAdd {
     static constexpr std::string_view kName = "residual_add";
 
@@ -36,7 +36,8 @@ inline const Contract& ResidualAdd::contract() {
                 work.flops = static_cast<double>(op.x.numel()) * (op.bias ? 2 : 1);
                 return work;
             })
-            .tolerance("half an ulp of out; with a bias plus 2 fp32 roundings: k = 2 times (|x + bias| + |sum|)")
+            .tolerance(
+                "half an ulp of out; with a bias plus 2 fp32 roundings: k = 2 times (|x + bias| + |sum|)")
             .source("bias_residual, residual_add of VLA engines; torch.add");
     return c;
 }

@@ -12,7 +12,8 @@ namespace weft {
 namespace {
 
 struct Arguments {
-    std::string checkpoint, image = "assets/coffee.ppm", out, device = "cpu", dtype = "bf16", precision = "full";
+    std::string checkpoint, image = "assets/coffee.ppm", out, device = "cpu", dtype = "bf16",
+                            precision = "full";
     std::vector<std::int64_t> prompt;
     std::int64_t prompt_count = 16, views = 1, layers = 0, crop = 0;
     int repeats = 0;
@@ -27,16 +28,19 @@ Arguments& arguments() {
 
 void declare(CLI::App& app) {
     Arguments& a = arguments();
-    app.add_option("--checkpoint", a.checkpoint, "safetensors file, folder or index, with transformers' Gemma names")
+    app.add_option("--checkpoint", a.checkpoint,
+                   "safetensors file, folder or index, with transformers' Gemma names")
         ->required();
     app.add_option("--image", a.image, "a binary PPM")->capture_default_str();
     app.add_option("--views", a.views, "how many cameras show it")->capture_default_str();
     app.add_option("--crop", a.crop, "use the centre square of so many pixels (0: the whole image)");
     app.add_option("--prompt", a.prompt, "token ids")->delimiter(',');
-    app.add_option("--prompt-tokens", a.prompt_count, "without --prompt: so many made-up ids")->capture_default_str();
+    app.add_option("--prompt-tokens", a.prompt_count, "without --prompt: so many made-up ids")
+        ->capture_default_str();
     app.add_option("--layers", a.layers, "run only the first layers (0: all)");
     app.add_option("--device", a.device, "where")->check(CLI::IsMember({"cpu", "emulator", "cuda"}));
-    app.add_option("--dtype", a.dtype, "of weights and activations")->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+    app.add_option("--dtype", a.dtype, "of weights and activations")
+        ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
     app.add_option("--precision", a.precision, "of the layers' GEMMs")->check(CLI::IsMember({"full", "fp8"}));
     app.add_option("--avoid", a.avoid, "implementations to leave out, such as cublaslt")->delimiter(',');
     app.add_option("--repeats", a.repeats, "time so many replays");
@@ -49,7 +53,9 @@ SessionOptions options(const Arguments& a) {
     o.checkpoint = a.checkpoint;
     o.image = a.image;
     o.out = a.out;
-    o.device.type = a.device == "cuda" ? DeviceType::cuda : a.device == "emulator" ? DeviceType::emulator : DeviceType::cpu;
+    o.device.type = a.device == "cuda"       ? DeviceType::cuda
+                    : a.device == "emulator" ? DeviceType::emulator
+                                             : DeviceType::cpu;
     o.dtype = *parse_dtype(a.dtype);
     o.precision = a.precision == "fp8" ? Precision::fp8 : Precision::full;
     o.views = a.views;
@@ -63,7 +69,8 @@ SessionOptions options(const Arguments& a) {
 
 int run() {
     const Arguments& a = arguments();
-    const SessionResult result = run_session(options(a), [](const std::string& phase) { fmt::print(stderr, "{}\n", phase); });
+    const SessionResult result =
+        run_session(options(a), [](const std::string& phase) { fmt::print(stderr, "{}\n", phase); });
     if (a.json) {
         fmt::print("{}\n", to_json(result).dump(1));
     } else {

@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 // The embedding table is cut to the ids that the demo's prompt uses; every other size is Gemma-2B's.
 constexpr std::int64_t kVocab = 2048;
-// Two bf16 paths, or bf16 and fp32, round differently at each of some ten places a layer, half an ulp (2^-9) each;
-// the errors add like a random walk. fp8's bound is the one that users of static scales expect.
+// Two bf16 paths, or bf16 and fp32, round differently at each of some ten places a layer, half an ulp (2^-9)
+// each; the errors add like a random walk. fp8's bound is the one that users of static scales expect.
 constexpr double kBf16Error = 0.03, kFp8Cosine = 0.998;
 
 fs::path root() {
@@ -25,7 +25,10 @@ fs::path root() {
     return given != nullptr ? fs::path(given) : fs::path(".");
 }
 
-void say(const std::string& phase) { fmt::print("  {}\n", phase); std::fflush(stdout); }
+void say(const std::string& phase) {
+    fmt::print("  {}\n", phase);
+    std::fflush(stdout);
+}
 
 fs::path checkpoint(const std::string& name, const GemmaConfig& config) {
     const fs::path path = root() / ".weft" / "demo" / (name + ".safetensors");
@@ -44,23 +47,25 @@ fs::path checkpoint(const std::string& name, const GemmaConfig& config) {
 }
 
 class Demo {
-  public:
+   public:
     int run() {
         const bool gpu = cuda_device_count() > 0;
         fmt::print("Pi0.5 prefix encoder (Gemma-2B layers) over a photograph and a prompt\n\n");
         gpu ? on_gpu() : on_cpu();
-        fmt::print("\n{}\n", failures_ == 0 ? "All checks passed." : fmt::format("{} checks FAILED.", failures_));
+        fmt::print("\n{}\n",
+                   failures_ == 0 ? "All checks passed." : fmt::format("{} checks FAILED.", failures_));
         return failures_ == 0 ? 0 : 1;
     }
 
-  private:
+   private:
     void check(const std::string& what, bool passed, const std::string& figure) {
         fmt::print("  {} {}: {}\n", passed ? "ok    " : "FAILED", what, figure);
         failures_ += passed ? 0 : 1;
     }
     void check_error(const std::string& what, const SessionResult& result, const SessionResult& reference) {
         const Closeness c = closeness(result.output, reference.output);
-        check(what, c.relative_error <= kBf16Error, fmt::format("relative error {:.2e} (at most {})", c.relative_error, kBf16Error));
+        check(what, c.relative_error <= kBf16Error,
+              fmt::format("relative error {:.2e} (at most {})", c.relative_error, kBf16Error));
     }
     void check_cosine(const std::string& what, const SessionResult& result, const SessionResult& reference) {
         const Closeness c = closeness(result.output, reference.output);
@@ -92,8 +97,10 @@ class Demo {
     }
 
     void on_cpu() {
-        fmt::print("There is no NVIDIA GPU here: two layers of full width on the CPU, then one small layer of the GPU\n"
-                   "kernels themselves in the emulator.\n\nOn the CPU:\n");
+        fmt::print(
+            "There is no NVIDIA GPU here: two layers of full width on the CPU, then one small layer of the "
+            "GPU\n"
+            "kernels themselves in the emulator.\n\nOn the CPU:\n");
         GemmaConfig config;
         config.vocab = kVocab;
         config.layers = 2;
@@ -109,7 +116,12 @@ class Demo {
         check_cosine("fp8 against bf16", fp8, bf16);
 
         fmt::print("\nIn the emulator:\n");
-        const GemmaConfig small{.layers = 1, .width = 64, .query_heads = 4, .kv_heads = 1, .head_dim = 16, .ffn = 128,
+        const GemmaConfig small{.layers = 1,
+                                .width = 64,
+                                .query_heads = 4,
+                                .kv_heads = 1,
+                                .head_dim = 16,
+                                .ffn = 128,
                                 .vocab = kVocab};
         SessionOptions e = options(checkpoint("gemma-small", small), kEmulator);
         e.crop = 28;
@@ -141,8 +153,9 @@ const cli::RegisterPipeline kDemo{{
     .description = "run a real transformer through weft's kernels, checked",
     .options = nullptr,
     .run = [] { return Demo().run(); },
-    .help = "With an NVIDIA GPU: 18 layers, 968 tokens, bf16 and fp8, in one CUDA Graph, with a table by op.\n"
-            "Without one: two layers on the CPU, and one small layer of the GPU kernels in the emulator.\n",
+    .help =
+        "With an NVIDIA GPU: 18 layers, 968 tokens, bf16 and fp8, in one CUDA Graph, with a table by op.\n"
+        "Without one: two layers on the CPU, and one small layer of the GPU kernels in the emulator.\n",
 }};
 
 }  // namespace

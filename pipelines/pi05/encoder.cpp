@@ -26,8 +26,13 @@ enum Site : std::int64_t { attention_norm, attention_output, ffn_norm, ffn_activ
 
 }  // namespace
 
-Encoder::Encoder(const GemmaConfig& config, const EncoderShape& shape, const GemmaWeights& weights, Context& context)
-    : config_(config), shape_(shape), weights_(weights), context_(context), dtype_(weights.final_norm.view.dtype) {
+Encoder::Encoder(const GemmaConfig& config, const EncoderShape& shape, const GemmaWeights& weights,
+                 Context& context)
+    : config_(config),
+      shape_(shape),
+      weights_(weights),
+      context_(context),
+      dtype_(weights.final_norm.view.dtype) {
     const std::int64_t patch = config.patch;
     if (shape.image_height % patch != 0 || shape.image_width % patch != 0) {
         reject("image", fmt::format("{} x {} pixels don't divide into patches of {}", shape.image_height,
@@ -37,7 +42,9 @@ Encoder::Encoder(const GemmaConfig& config, const EncoderShape& shape, const Gem
     tokens_ = patches_ + shape.prompt_tokens;
     const Device device = context.device();
     const std::int64_t q = config.query_heads, kv = config.kv_heads, d = config.head_dim;
-    auto activation = [&](std::initializer_list<std::int64_t> dims) { return allocate(dtype_, dims, device); };
+    auto activation = [&](std::initializer_list<std::int64_t> dims) {
+        return allocate(dtype_, dims, device);
+    };
     auto codes = [&](std::int64_t columns) { return allocate(DType::fp8_e4m3, {tokens_, columns}, device); };
     image_ = allocate(DType::uint8, {shape.views, shape.image_height, shape.image_width, 3}, device);
     ids_ = allocate(DType::int64, {shape.prompt_tokens}, device);
@@ -63,14 +70,15 @@ Encoder::Encoder(const GemmaConfig& config, const EncoderShape& shape, const Gem
 
 void Encoder::set_input(Image& image, std::span<const std::int64_t> prompt) {
     if (image.height != shape_.image_height || image.width != shape_.image_width) {
-        reject("image", fmt::format("expected {} x {} pixels, got {} x {}", shape_.image_height, shape_.image_width,
-                                    image.height, image.width));
+        reject("image", fmt::format("expected {} x {} pixels, got {} x {}", shape_.image_height,
+                                    shape_.image_width, image.height, image.width));
     }
     if (static_cast<std::int64_t>(prompt.size()) != shape_.prompt_tokens) {
         reject("prompt", fmt::format("expected {} token ids, got {}", shape_.prompt_tokens, prompt.size()));
     }
     for (const std::int64_t id : prompt) {
-        if (id < 0 || id >= config_.vocab) reject("prompt", fmt::format("token id {} is outside [0, {})", id, config_.vocab));
+        if (id < 0 || id >= config_.vocab)
+            reject("prompt", fmt::format("token id {} is outside [0, {})", id, config_.vocab));
     }
     for (std::int64_t view = 0; view < shape_.views; ++view) {
         copy(image_.view.slice(0, view, view + 1), image.view());
@@ -83,21 +91,29 @@ Tensor Encoder::site(const Tensor& table, std::int64_t layer, std::int64_t index
 }
 
 void Encoder::add_embedding(Steps& steps) const {
-    const float sqrt_width = static_cast<float>(round_to(dtype_, std::sqrt(static_cast<double>(config_.width))));
-    steps.add("embed", PatchIm2col{.image = image_.view, .out = patch_rows_.view, .patch = config_.patch,
-                                   .scale = 1 / 127.5f, .shift = -1});
-    steps.add("embed", Gemm{.a = patch_rows_.view, .b = weights_.patch_weight.view, .bias = weights_.patch_bias.view,
+    const float sqrt_width =
+        static_cast<float>(round_to(dtype_, std::sqrt(static_cast<double>(config_.width))));
+    steps.add("embed", PatchIm2col{.image = image_.view,
+                                   .out = patch_rows_.view,
+                                   .patch = config_.patch,
+                                   .scale = 1 / 127.5f,
+                                   .shift = -1});
+    steps.add("embed", Gemm{.a = patch_rows_.view,
+                            .b = weights_.patch_weight.view,
+                            .bias = weights_.patch_bias.view,
                             .out = stream_.view.slice(0, 0, patches_)});
-    steps.add("embed", Embedding{.ids = ids_.view, .table = weights_.embedding.view,
-                                 .out = stream_.view.slice(0, patches_, tokens_), .scale = sqrt_width});
+    steps.add("embed", Embedding{.ids = ids_.view,
+                                 .table = weights_.embedding.view,
+                                 .out = stream_.view.slice(0, patches_, tokens_),
+                                 .scale = sqrt_width});
 }
 
 void Encoder::record(Steps& steps, bool on, const Tensor& x, std::int64_t layer, std::int64_t index) const {
     if (on) steps.add("calibrate", Amax{.x = x, .amax = site(amax_.view, layer, index)});
 }
 
-void Encoder::add_linear(Steps& steps, const char* label, const Linear& linear, const Tensor& in, std::int64_t layer,
-                         std::int64_t index, const Tensor& out, bool residual) const {
+void Encoder::add_linear(Steps& steps, const char* label, const Linear& linear, const Tensor& in,
+                         std::int64_t layer, std::int64_t index, const Tensor& out, bool residual) const {
     Gemm gemm{.a = in, .b = linear.weight.view, .out = out};
     if (is_fp8(in.dtype)) {
         gemm.b = linear.codes.view;
@@ -114,14 +130,23 @@ void Encoder::add_layer(Steps& steps, std::int64_t index, Precision precision, b
     const bool fp8 = precision == Precision::fp8;
     const std::int64_t d = config_.head_dim;
     auto scale = [&](Site s) { return fp8 ? site(scales_.view, index, s) : Tensor(); };
-    const Tensor &normed = fp8 ? normed8_.view : normed_.view, &activated = fp8 ? activated8_.view : activated_.view;
-    const Tensor &keys = keys_[static_cast<std::size_t>(index)].view, &values = values_[static_cast<std::size_t>(index)].view;
+    const Tensor &normed = fp8 ? normed8_.view : normed_.view,
+                 &activated = fp8 ? activated8_.view : activated_.view;
+    const Tensor &keys = keys_[static_cast<std::size_t>(index)].view,
+                 &values = values_[static_cast<std::size_t>(index)].view;
 
-    steps.add("norm", RmsNorm{.x = stream_.view, .weight = layer.input_norm.view, .out = normed,
-                              .scale = scale(attention_norm), .eps = config_.norm_eps, .weight_offset = 1});
+    steps.add("norm", RmsNorm{.x = stream_.view,
+                              .weight = layer.input_norm.view,
+                              .out = normed,
+                              .scale = scale(attention_norm),
+                              .eps = config_.norm_eps,
+                              .weight_offset = 1});
     record(steps, recording, normed, index, attention_norm);
     add_linear(steps, "qkv", layer.qkv, normed, index, attention_norm, qkv_.view, false);
-    steps.add("rope", QkvSplitRope{.qkv = qkv_.view, .q = queries_.view, .k_cache = keys, .v_cache = values,
+    steps.add("rope", QkvSplitRope{.qkv = qkv_.view,
+                                   .q = queries_.view,
+                                   .k_cache = keys,
+                                   .v_cache = values,
                                    .base = config_.rope_base});
     steps.add("attention", Attention{.q = queries_.view.reshape({1, tokens_, config_.query_heads, d}),
                                      .k = keys.reshape({1, tokens_, config_.kv_heads, d}),
@@ -129,14 +154,22 @@ void Encoder::add_layer(Steps& steps, std::int64_t index, Precision precision, b
                                      .out = attended_.view.reshape({1, tokens_, config_.query_heads, d})});
     record(steps, recording, attended_.view, index, attention_output);
     if (fp8) {
-        steps.add("quantize", Quantize{.x = attended_.view, .out = attended8_.view, .scale = scale(attention_output)});
+        steps.add("quantize",
+                  Quantize{.x = attended_.view, .out = attended8_.view, .scale = scale(attention_output)});
     }
-    add_linear(steps, "out", layer.out, fp8 ? attended8_.view : attended_.view, index, attention_output, stream_.view, true);
-    steps.add("norm", RmsNorm{.x = stream_.view, .weight = layer.post_attention_norm.view, .out = normed,
-                              .scale = scale(ffn_norm), .eps = config_.norm_eps, .weight_offset = 1});
+    add_linear(steps, "out", layer.out, fp8 ? attended8_.view : attended_.view, index, attention_output,
+               stream_.view, true);
+    steps.add("norm", RmsNorm{.x = stream_.view,
+                              .weight = layer.post_attention_norm.view,
+                              .out = normed,
+                              .scale = scale(ffn_norm),
+                              .eps = config_.norm_eps,
+                              .weight_offset = 1});
     record(steps, recording, normed, index, ffn_norm);
     add_linear(steps, "gate_up", layer.gate_up, normed, index, ffn_norm, gate_up_.view, false);
-    steps.add("geglu", GatedActivation{.out = activated, .x = gate_up_.view, .scale = scale(ffn_activation),
+    steps.add("geglu", GatedActivation{.out = activated,
+                                       .x = gate_up_.view,
+                                       .scale = scale(ffn_activation),
                                        .activation = GatedActivation::Activation::gelu_tanh});
     record(steps, recording, activated, index, ffn_activation);
     add_linear(steps, "down", layer.down, activated, index, ffn_activation, stream_.view, true);
@@ -146,8 +179,11 @@ Steps Encoder::steps(Precision precision) const {
     Steps steps(context_);
     add_embedding(steps);
     for (std::int64_t i = 0; i < config_.layers; ++i) add_layer(steps, i, precision, false);
-    steps.add("final norm", RmsNorm{.x = stream_.view, .weight = weights_.final_norm.view, .out = output_.view,
-                                    .eps = config_.norm_eps, .weight_offset = 1});
+    steps.add("final norm", RmsNorm{.x = stream_.view,
+                                    .weight = weights_.final_norm.view,
+                                    .out = output_.view,
+                                    .eps = config_.norm_eps,
+                                    .weight_offset = 1});
     return steps;
 }
 

@@ -11,25 +11,27 @@ namespace {
 // What bounds a label's calls: the larger of its two floors decides which rate is worth showing.
 std::string rate(const LabelTime& t) {
     const bool matrix = t.math != DType::fp32 && t.flops > 150 * t.bytes;
-    return matrix ? fmt::format("{:.0f} TFLOP/s", t.flops / t.us * 1e-6) : fmt::format("{:.2f} TB/s", t.bytes / t.us * 1e-6);
+    return matrix ? fmt::format("{:.0f} TFLOP/s", t.flops / t.us * 1e-6)
+                  : fmt::format("{:.2f} TB/s", t.bytes / t.us * 1e-6);
 }
 
 }  // namespace
 
 void print_report(const SessionResult& result) {
-    fmt::print("{} tokens, {} layers of width {}\n", result.tokens, result.config.layers, result.config.width);
+    fmt::print("{} tokens, {} layers of width {}\n", result.tokens, result.config.layers,
+               result.config.width);
     if (result.samples_us.empty()) return;
     auto ms = [&](double share) { return quantile(result.samples_us, share) / 1e3; };
     fmt::print("latency {:.3f} ms (p10 {:.3f}, p90 {:.3f})", ms(0.5), ms(0.1), ms(0.9));
     if (result.launches_per_layer > 0) fmt::print(", {:.1f} launches a layer", result.launches_per_layer);
     double total = 0;
     for (const LabelTime& t : result.labels) total += t.us;
-    fmt::print("\n\n{:<12}{:<18}{:<22}{:>7}{:>11}{:>8}{:>15}{:>9}\n", "step", "op", "implementation", "calls", "us a call",
-               "share", "rate", "% floor");
+    fmt::print("\n\n{:<12}{:<18}{:<22}{:>7}{:>11}{:>8}{:>15}{:>9}\n", "step", "op", "implementation", "calls",
+               "us a call", "share", "rate", "% floor");
     for (const LabelTime& t : result.labels) {
         const std::string floor = t.floor_us > 0 ? fmt::format("{:.0f}", 100 * t.floor_us / t.us) : "-";
-        fmt::print("{:<12}{:<18}{:<22}{:>7}{:>11.2f}{:>7.1f}%{:>15}{:>9}\n", t.label, t.op, t.implementation, t.calls,
-                   t.us / t.calls, 100 * t.us / total, rate(t), floor);
+        fmt::print("{:<12}{:<18}{:<22}{:>7}{:>11.2f}{:>7.1f}%{:>15}{:>9}\n", t.label, t.op, t.implementation,
+                   t.calls, t.us / t.calls, 100 * t.us / total, rate(t), floor);
     }
     fmt::print("sum of the steps, each label's calls alone: {:.3f} ms\n", total / 1e3);
 }
@@ -37,8 +39,14 @@ void print_report(const SessionResult& result) {
 nlohmann::json to_json(const SessionResult& result) {
     nlohmann::json labels = nlohmann::json::array();
     for (const LabelTime& t : result.labels) {
-        labels.push_back({{"label", t.label}, {"op", t.op}, {"implementation", t.implementation}, {"calls", t.calls},
-                          {"us", t.us}, {"floor_us", t.floor_us}, {"bytes", t.bytes}, {"flops", t.flops}});
+        labels.push_back({{"label", t.label},
+                          {"op", t.op},
+                          {"implementation", t.implementation},
+                          {"calls", t.calls},
+                          {"us", t.us},
+                          {"floor_us", t.floor_us},
+                          {"bytes", t.bytes},
+                          {"flops", t.flops}});
     }
     return {{"tokens", result.tokens},
             {"layers", result.config.layers},

@@ -48,14 +48,13 @@ std::vector<double> time_replays(Context& context, const Graph& graph, int repea
     return samples;
 }
 
-// Each label's calls of all layers alone in a graph: the time that the forward pass spends on them, without the
-// overlap of dependent launches.
+// Each label's calls of all layers alone in a graph: the time that the forward pass spends on them, without
+// the overlap of dependent launches.
 std::vector<LabelTime> by_label(const Steps& steps, Context& context, int repeats) {
     std::vector<LabelTime> labels;
     for (const Step& step : steps.all()) {
-        auto it = std::find_if(labels.begin(), labels.end(), [&](const LabelTime& t) {
-            return t.label == step.label && t.op == step.op;
-        });
+        auto it = std::find_if(labels.begin(), labels.end(),
+                               [&](const LabelTime& t) { return t.label == step.label && t.op == step.op; });
         if (it == labels.end()) {
             labels.push_back({step.label, step.op, step.implementation, 0, 0, 0, 0, 0, step.work.math});
             it = labels.end() - 1;
@@ -83,7 +82,8 @@ void write_results(const SessionOptions& options, const Encoder& encoder, Sessio
         {"embeddings", Tensor(result.embeddings.data(), DType::fp32, shape)},
         {"output", Tensor(result.output.data(), DType::fp32, shape)},
     };
-    write_safetensors(options.out, tensors, {{"pipeline", "pi05-encoder"}, {"dtype", std::string(name(options.dtype))}});
+    write_safetensors(options.out, tensors,
+                      {{"pipeline", "pi05-encoder"}, {"dtype", std::string(name(options.dtype))}});
 }
 
 void run_embedding(const Steps& steps) {
@@ -100,7 +100,8 @@ void measure(const SessionOptions& options, const Steps& steps, Context& context
         return s.label == "embed" || s.label == "final norm";
     });
     if (graph.launches() > 0) {
-        result.launches_per_layer = static_cast<double>(graph.launches() - outside) / static_cast<double>(result.config.layers);
+        result.launches_per_layer =
+            static_cast<double>(graph.launches() - outside) / static_cast<double>(result.config.layers);
     }
     if (options.repeats > 0) result.samples_us = time_replays(context, graph, options.repeats);
 }
@@ -116,10 +117,12 @@ SessionResult run_session(const SessionOptions& options, const std::function<voi
     Context context(options.device, stream.get());
     for (const std::string& name : options.avoid) context.avoid(name);
 
-    say(fmt::format("loading {} layers as {} on {}", result.config.layers, name(options.dtype), context.info().name));
+    say(fmt::format("loading {} layers as {} on {}", result.config.layers, name(options.dtype),
+                    context.info().name));
     GemmaWeights weights = GemmaWeights::load(checkpoint, result.config, options.dtype, options.device);
     Image image = centre(read_ppm(options.image), options.crop);
-    const EncoderShape shape{options.views, image.height, image.width, static_cast<std::int64_t>(options.prompt.size())};
+    const EncoderShape shape{options.views, image.height, image.width,
+                             static_cast<std::int64_t>(options.prompt.size())};
     Encoder encoder(result.config, shape, weights, context);
     encoder.set_input(image, options.prompt);
     result.tokens = encoder.tokens();
@@ -136,7 +139,8 @@ SessionResult run_session(const SessionOptions& options, const std::function<voi
     result.embeddings = to_host(encoder.embeddings());
     steps.run();  // plans and scratch find their size before the capture
     synchronize(context.device(), context.stream());
-    if (options.repeats > 0 || options.device.type == DeviceType::cuda) measure(options, steps, context, result);
+    if (options.repeats > 0 || options.device.type == DeviceType::cuda)
+        measure(options, steps, context, result);
     result.output = to_host(encoder.output());
     result.labels = by_label(steps, context, options.repeats);
     if (!options.out.empty()) write_results(options, encoder, result);
@@ -144,7 +148,9 @@ SessionResult run_session(const SessionOptions& options, const std::function<voi
 }
 
 double quantile(const std::vector<double>& sorted, double share) {
-    return sorted.empty() ? 0 : sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
+    return sorted.empty()
+               ? 0
+               : sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
 Closeness closeness(const std::vector<float>& result, const std::vector<float>& reference) {

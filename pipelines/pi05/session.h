@@ -35,9 +35,9 @@ struct SessionResult {
     GemmaConfig config;
     std::int64_t tokens = 0;
     std::vector<float> embeddings, output;  // [tokens, width]
-    std::vector<double> samples_us;  // of the timed replays, sorted
-    double launches_per_layer = 0;  // of the graph, the embedding and the final norm left out
-    std::vector<LabelTime> labels;  // in order of first use; timed where repeats > 0
+    std::vector<double> samples_us;         // of the timed replays, sorted
+    double launches_per_layer = 0;          // of the graph, the embedding and the final norm left out
+    std::vector<LabelTime> labels;          // in order of first use; timed where repeats > 0
 };
 
 // `say` hears of each phase as it begins.

@@ -19,13 +19,14 @@ struct Step {
 
 // Checks and dispatches each call once, as it is added.
 class Steps {
-  public:
+   public:
     explicit Steps(Context& context) : context_(&context) {}
 
     template <class Op>
     void add(std::string label, const Op& op) {
         Prepared<Op> call(op, *context_);
-        Step step{std::move(label), std::string(Op::kName), call.implementation(), Op::contract().work(&op), call};
+        Step step{std::move(label), std::string(Op::kName), call.implementation(), Op::contract().work(&op),
+                  call};
         steps_.push_back(std::move(step));
     }
 
@@ -34,7 +35,7 @@ class Steps {
         for (const Step& step : steps_) step.run();
     }
 
-  private:
+   private:
     Context* context_;
     std::vector<Step> steps_;
 };

@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 class Loader {
-  public:
+   public:
     Loader(const Checkpoint& checkpoint, DType dtype, Device device)
         : checkpoint_(checkpoint), dtype_(dtype), device_(device) {}
 
@@ -34,7 +34,8 @@ class Loader {
     }
 
     // Matrices of `inputs` columns, stacked: (name, rows) each.
-    OwnedTensor stacked(std::initializer_list<std::pair<std::string, std::int64_t>> parts, std::int64_t inputs) const {
+    OwnedTensor stacked(std::initializer_list<std::pair<std::string, std::int64_t>> parts,
+                        std::int64_t inputs) const {
         std::int64_t rows = 0;
         for (const auto& [name, count] : parts) rows += count;
         OwnedTensor all = allocate(dtype_, {rows, inputs}, device_);
@@ -46,7 +47,7 @@ class Loader {
         return all;
     }
 
-  private:
+   private:
     void place(const Tensor& source, const Tensor& target) const {
         const auto size = static_cast<std::size_t>(bytes(dtype_, target.numel()));
         if (source.dtype == dtype_) return copy_bytes(target.data, device_, source.data, kCpu, size);
@@ -69,11 +70,13 @@ GemmaLayer load_layer(const Loader& load, const GemmaConfig& c, std::int64_t ind
     GemmaLayer layer;
     layer.input_norm = load.tensor(prefix + "input_layernorm.weight", {c.width});
     layer.post_attention_norm = load.tensor(prefix + "post_attention_layernorm.weight", {c.width});
-    layer.qkv.weight = load.stacked(
-        {{attention + "q_proj.weight", q}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}},
-        c.width);
+    layer.qkv.weight = load.stacked({{attention + "q_proj.weight", q},
+                                     {attention + "k_proj.weight", kv},
+                                     {attention + "v_proj.weight", kv}},
+                                    c.width);
     layer.out.weight = load.tensor(attention + "o_proj.weight", {c.width, q});
-    layer.gate_up.weight = load.stacked({{mlp + "gate_proj.weight", c.ffn}, {mlp + "up_proj.weight", c.ffn}}, c.width);
+    layer.gate_up.weight =
+        load.stacked({{mlp + "gate_proj.weight", c.ffn}, {mlp + "up_proj.weight", c.ffn}}, c.width);
     layer.down.weight = load.tensor(mlp + "down_proj.weight", {c.width, c.ffn});
     return layer;
 }
@@ -87,7 +90,8 @@ void quantize_linear(Linear& linear, Context& context) {
 
 }  // namespace
 
-GemmaWeights GemmaWeights::load(const Checkpoint& checkpoint, const GemmaConfig& config, DType dtype, Device device) {
+GemmaWeights GemmaWeights::load(const Checkpoint& checkpoint, const GemmaConfig& config, DType dtype,
+                                Device device) {
     const Loader loader(checkpoint, dtype, device);
     GemmaWeights weights;
     weights.embedding = loader.tensor("model.embed_tokens.weight", {config.vocab, config.width});
@@ -100,7 +104,8 @@ GemmaWeights GemmaWeights::load(const Checkpoint& checkpoint, const GemmaConfig&
 
 void GemmaWeights::quantize(Context& context) {
     for (GemmaLayer& layer : layers) {
-        for (Linear* linear : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down}) quantize_linear(*linear, context);
+        for (Linear* linear : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down})
+            quantize_linear(*linear, context);
     }
     synchronize(context.device(), context.stream());
 }

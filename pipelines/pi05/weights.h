@@ -25,13 +25,15 @@ struct GemmaLayer {
 
 struct GemmaWeights {
     std::vector<GemmaLayer> layers;
-    OwnedTensor embedding;                  // [vocab, width]
-    OwnedTensor patch_weight, patch_bias;   // [width, 3 * patch * patch], [width]
+    OwnedTensor embedding;                 // [vocab, width]
+    OwnedTensor patch_weight, patch_bias;  // [width, 3 * patch * patch], [width]
     OwnedTensor final_norm;
 
-    // Reads the first `config.layers` layers in `dtype`, converting where the file has another. A tensor that needs
-    // neither a copy nor a conversion stays a view of the checkpoint's memory map, which must then outlive this.
-    static GemmaWeights load(const Checkpoint& checkpoint, const GemmaConfig& config, DType dtype, Device device);
+    // Reads the first `config.layers` layers in `dtype`, converting where the file has another. A tensor that
+    // needs neither a copy nor a conversion stays a view of the checkpoint's memory map, which must then
+    // outlive this.
+    static GemmaWeights load(const Checkpoint& checkpoint, const GemmaConfig& config, DType dtype,
+                             Device device);
 
     // Fills `codes` and `scale` of every layer's matrices: e4m3, one scale a tensor.
     void quantize(Context& context);

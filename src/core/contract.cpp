@@ -118,15 +118,17 @@ AxisSizes Contract::check(const void* op) const {
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
         if (!t) {
-            if (!field.optional) reject(name_, field.name, fmt::format("is required: {} [{}]", field.meaning, field.axes));
+            if (!field.optional)
+                reject(name_, field.name, fmt::format("is required: {} [{}]", field.meaning, field.axes));
             continue;
         }
         check_field(op, field, matcher);
         if (first == nullptr) first = &t;
         if (!(t.device == first->device)) {
-            reject(name_, field.name, fmt::format("expected device {}:{} as {}, got {}:{}",
-                                                  weft::name(first->device.type), first->device.index,
-                                                  fields_.front().name, weft::name(t.device.type), t.device.index));
+            reject(name_, field.name,
+                   fmt::format("expected device {}:{} as {}, got {}:{}", weft::name(first->device.type),
+                               first->device.index, fields_.front().name, weft::name(t.device.type),
+                               t.device.index));
         }
     }
     // Composite axes may have become known only by a later field.
@@ -151,24 +153,29 @@ void Contract::check_options(const void* op, AxisSizes& sizes) const {
     for (const Option& option : options_) {
         const double value = get(op, option);
         if (!(value >= option.low && value <= option.high)) {
-            reject(name_, option.name, fmt::format("expected a value in [{}, {}], got {}", option.low, option.high, value));
+            reject(name_, option.name,
+                   fmt::format("expected a value in [{}, {}], got {}", option.low, option.high, value));
         }
-        if (option.axis >= 0) sizes.size[static_cast<std::size_t>(option.axis)] = static_cast<std::int64_t>(value);
+        if (option.axis >= 0)
+            sizes.size[static_cast<std::size_t>(option.axis)] = static_cast<std::int64_t>(value);
     }
 }
 
 void Contract::check_field(const void* op, const Field& field, AxisMatcher& matcher) const {
     const Tensor& t = tensor(op, field);
     if (!field.dtypes.contains(t.dtype)) {
-        reject(name_, field.name, fmt::format("expected dtype {}, got {}", names_of(field.dtypes), weft::name(t.dtype)));
+        reject(name_, field.name,
+               fmt::format("expected dtype {}, got {}", names_of(field.dtypes), weft::name(t.dtype)));
     }
     if (t.rank > kMaxRank) reject(name_, field.name, fmt::format("rank {} exceeds {}", t.rank, kMaxRank));
     for (int i = 0; i < t.rank; ++i) {
-        if (t.shape[i] < 0) reject(name_, field.name, fmt::format("axis {} has negative size {}", i, t.shape[i]));
+        if (t.shape[i] < 0)
+            reject(name_, field.name, fmt::format("axis {} has negative size {}", i, t.shape[i]));
         if (t.shape[i] > 1 && (t.stride[i] < 0 || (t.stride[i] == 0 && field.writes()))) {
-            reject(name_, field.name, fmt::format("axis {} has stride {}: {}", i, t.stride[i],
-                                                  t.stride[i] < 0 ? "strides must not be negative"
-                                                                  : "an output can't be broadcast"));
+            reject(name_, field.name,
+                   fmt::format(
+                       "axis {} has stride {}: {}", i, t.stride[i],
+                       t.stride[i] < 0 ? "strides must not be negative" : "an output can't be broadcast"));
         }
     }
     if (std::string problem = matcher.match(field.pattern, t); !problem.empty()) {
@@ -189,7 +196,8 @@ void Contract::check_field(const void* op, const Field& field, AxisMatcher& matc
         reject(name_, field.name, fmt::format("the last axis must be contiguous, got {}", to_string(t)));
     }
     if (field.layout == Layout::rows && t.rank > 2 && !fold_rows(t)) {
-        reject(name_, field.name, fmt::format("the leading axes must fold into rows of one stride, got {}", to_string(t)));
+        reject(name_, field.name,
+               fmt::format("the leading axes must fold into rows of one stride, got {}", to_string(t)));
     }
 }
 
@@ -202,14 +210,16 @@ void Contract::check_aliases(const void* op) const {
         for (const Field& other : fields_) {
             const Tensor& t = tensor(op, other);
             if (&other == &output || !t || t.numel() == 0) continue;
-            if (other.writes() && &other < &output) continue;  // that pair was looked at from its first member
+            if (other.writes() && &other < &output)
+                continue;  // that pair was looked at from its first member
             const Extent touched = extent(t);
             if (touched.begin >= written.end || written.begin >= touched.end) continue;
             const auto& allowed = output.in_place_of;
             const bool in_place = std::find(allowed.begin(), allowed.end(), other.name) != allowed.end();
             if (in_place && same_view(out, t)) continue;
             reject(name_, output.name,
-                   in_place ? fmt::format("overlaps {} without being the very same view of elements as wide", other.name)
+                   in_place ? fmt::format("overlaps {} without being the very same view of elements as wide",
+                                          other.name)
                             : fmt::format("must not overlap {}", other.name));
         }
     }
@@ -220,7 +230,9 @@ Work Contract::work(const void* op) const {
     Work work;
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
-        if (t) work.bytes += static_cast<double>(bytes(t.dtype, t.numel())) * (field.role == Role::inout ? 2 : 1);
+        if (t)
+            work.bytes +=
+                static_cast<double>(bytes(t.dtype, t.numel())) * (field.role == Role::inout ? 2 : 1);
     }
     return work;
 }

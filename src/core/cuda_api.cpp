@@ -63,7 +63,8 @@ void synchronize(void* stream) {
 
 bool is_capturing(void* stream) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    require(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status), "asking for the capture status");
+    require(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
+            "asking for the capture status");
     return status != cudaStreamCaptureStatusNone;
 }
 
@@ -86,7 +87,8 @@ std::shared_ptr<void> capture(void* stream, const std::function<void()>& work, i
         throw;
     }
     require(cudaStreamEndCapture(s, &graph), "ending a capture");
-    const std::shared_ptr<void> recorded(graph, [](void* g) { cudaGraphDestroy(static_cast<cudaGraph_t>(g)); });
+    const std::shared_ptr<void> recorded(graph,
+                                         [](void* g) { cudaGraphDestroy(static_cast<cudaGraph_t>(g)); });
     std::size_t count = 0;
     require(cudaGraphGetNodes(graph, nullptr, &count), "counting a graph's nodes");
     nodes = static_cast<int>(count);

@@ -1,4 +1,5 @@
-// The little of the CUDA runtime that the core needs, behind plain functions: a build without CUDA has them too.
+// The little of the CUDA runtime that the core needs, behind plain functions: a build without CUDA has them
+// too.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,6 @@
 // Devices: the table of known ones, and the one that is here.
 #include "weft/device_info.h"
 
-
 #include <map>
 #include <mutex>
 
@@ -44,9 +43,11 @@ const std::vector<Known>& known() {
         {"h100", "H100", gpu("NVIDIA H100", 90, 132, 227, 228, 50, 3.06, 3.08, 989, 1979, 67)},
         {"a100", "A100", gpu("NVIDIA A100", 80, 108, 163, 164, 40, 1.94, 1.94, 312, 312, 19.5)},
         {"l40s", "L40S", gpu("NVIDIA L40S", 89, 142, 99, 100, 96, 0.86, 0.86, 362, 733, 91.6)},
-        {"rtx4090", "RTX 4090", gpu("NVIDIA GeForce RTX 4090", 89, 128, 99, 100, 72, 1.0, 1.0, 165, 330, 82.6)},
+        {"rtx4090", "RTX 4090",
+         gpu("NVIDIA GeForce RTX 4090", 89, 128, 99, 100, 72, 1.0, 1.0, 165, 330, 82.6)},
         {"b200", "B200", gpu("NVIDIA B200", 100, 148, 227, 228, 126, 8.0, 8.0, 2250, 4500, 75)},
-        {"rtx5090", "RTX 5090", gpu("NVIDIA GeForce RTX 5090", 120, 170, 99, 100, 96, 1.79, 1.79, 210, 419, 105)},
+        {"rtx5090", "RTX 5090",
+         gpu("NVIDIA GeForce RTX 5090", 120, 170, 99, 100, 96, 1.79, 1.79, 210, 419, 105)},
     };
     return kKnown;
 }

@@ -19,7 +19,8 @@ constexpr std::size_t kAlignment = 256;
 void* allocate_raw(Device device, std::size_t bytes) {
     if (bytes == 0) return nullptr;
     if (device.type == DeviceType::cuda) return cuda::allocate(device.index, bytes);
-    void* data = nullptr;  // posix_memalign keeps the exact size, so AddressSanitizer sees the first byte past it
+    void* data =
+        nullptr;  // posix_memalign keeps the exact size, so AddressSanitizer sees the first byte past it
     if (posix_memalign(&data, kAlignment, bytes) != 0) {
         throw Error(ErrorCode::internal, "", "", fmt::format("out of memory allocating {} bytes", bytes));
     }
@@ -35,7 +36,8 @@ bool is_host(Device device) { return device.type != DeviceType::cuda; }
 
 }  // namespace
 
-Buffer::Buffer(Device device, std::size_t bytes) : data_(allocate_raw(device, bytes)), size_(bytes), device_(device) {}
+Buffer::Buffer(Device device, std::size_t bytes)
+    : data_(allocate_raw(device, bytes)), size_(bytes), device_(device) {}
 Buffer::~Buffer() { release_raw(device_, data_); }
 Buffer::Buffer(Buffer&& other) noexcept { *this = std::move(other); }
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
@@ -66,7 +68,8 @@ void copy(const Tensor& to, const Tensor& from) {
         throw Error(ErrorCode::invalid_argument, "copy", "",
                     fmt::format("{} can't be copied to {}", to_string(from), to_string(to)));
     }
-    copy_bytes(to.data, to.device, from.data, from.device, static_cast<std::size_t>(bytes(from.dtype, from.numel())));
+    copy_bytes(to.data, to.device, from.data, from.device,
+               static_cast<std::size_t>(bytes(from.dtype, from.numel())));
 }
 
 void fill_bytes(void* data, Device device, int byte, std::size_t bytes) {
@@ -78,9 +81,12 @@ void synchronize(Device device, Stream stream) {
     if (!is_host(device)) cuda::synchronize(stream.handle);
 }
 
-bool is_capturing(Device device, Stream stream) { return !is_host(device) && cuda::is_capturing(stream.handle); }
+bool is_capturing(Device device, Stream stream) {
+    return !is_host(device) && cuda::is_capturing(stream.handle);
+}
 
-Context::Context(Device device, Stream stream) : device_(device), stream_(stream), info_(&device_info(device)) {}
+Context::Context(Device device, Stream stream)
+    : device_(device), stream_(stream), info_(&device_info(device)) {}
 Context::~Context() { release_raw(device_, scratch_); }
 Context::Context(Context&& other) noexcept
     : device_(other.device_),
@@ -104,9 +110,12 @@ Context& Context::operator=(Context&& other) noexcept {
 void* Context::scratch(std::size_t bytes) {
     if (bytes <= scratch_bytes_) return scratch_;
     if (is_capturing(device_, stream_)) {
-        throw Error(ErrorCode::unsupported, "", "scratch",
-                    fmt::format("{} bytes are needed while the stream is captured, and {} are there: run the call once "
-                                "before capturing it", bytes, scratch_bytes_));
+        throw Error(
+            ErrorCode::unsupported, "", "scratch",
+            fmt::format(
+                "{} bytes are needed while the stream is captured, and {} are there: run the call once "
+                "before capturing it",
+                bytes, scratch_bytes_));
     }
     synchronize(device_, stream_);  // queued work may still use the old memory
     release_raw(device_, std::exchange(scratch_, nullptr));
