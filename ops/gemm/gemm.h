@@ -95,7 +95,9 @@ inline const Contract& Gemm::contract() {
                 "promoted to fp32; "
                 "fast_accumulation adds 2^-13 of every 32nd partial sum. gelu_tanh into 16 or 8 bits: tanh "
                 "to 2^-11 "
-                "relative, as the hardware's instruction gives it")
+                "relative, as the hardware's instruction gives it. A residual beside a 16-bit out: the "
+                "product "
+                "may be rounded to out's dtype before the sum is (cuBLASLt does, on some shapes)")
             .source("torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul");
     return c;
 }
