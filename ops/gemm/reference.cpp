@@ -32,11 +32,8 @@ void epilogue(const Gemm& op, const gemm::Problem& p, std::int64_t row, std::int
     }
     if (op.residual) {
         const double residual = at(op.residual, row * p.residual_stride + column);
-        // cuBLASLt rounds some products to out's dtype before it adds: half an ulp of the product.
-        const double rounded = op.out.dtype == DType::fp32   ? 0
-                               : op.out.dtype == DType::fp16 ? 0x1p-11
-                                                             : 0x1p-8;
-        error += kEps32 * (std::fabs(value) + std::fabs(residual)) + rounded * std::fabs(value);
+        error += kEps32 * (std::fabs(value) + std::fabs(residual)) +
+                 gemm::residual_rounding(op.out.dtype) * std::fabs(value);
         value += residual;
     }
     if (op.out_scale) {
