@@ -32,8 +32,7 @@ void epilogue(const Gemm& op, const gemm::Problem& p, std::int64_t row, std::int
     }
     if (op.residual) {
         const double residual = at(op.residual, row * p.residual_stride + column);
-        error += kEps32 * (std::fabs(value) + std::fabs(residual)) +
-                 gemm::residual_rounding(op.out.dtype) * std::fabs(value);
+        error += kEps32 * std::fabs(residual) + gemm::residual_rounding(op.out.dtype) * std::fabs(value);
         value += residual;
     }
     if (op.out_scale) {

@@ -21,9 +21,10 @@ inline constexpr double kFp8Error = 0x1p-11;
 inline constexpr std::int64_t kFp8Step = 32;
 inline constexpr double kFp8StepError = 0x1p-13;
 
-// cuBLASLt rounds some products to out's dtype before it adds a residual: half an ulp of the product.
+// Of a product that a residual is added to, relative: cuBLASLt rounds some to out's dtype before it adds,
+// half an ulp; else one fp32 rounding.
 inline double residual_rounding(DType out) {
-    return out == DType::fp32 ? 0 : out == DType::fp16 ? 0x1p-11 : 0x1p-8;
+    return out == DType::fp32 ? kEps32 : out == DType::fp16 ? 0x1p-11 : 0x1p-8;
 }
 
 }  // namespace weft::gemm
