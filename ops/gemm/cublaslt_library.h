@@ -9,15 +9,17 @@
 namespace weft::gemm {
 
 struct CublasLt {
-#define WEFT_CUBLASLT_FUNCTIONS(X)                                                              \
-    X(Create)                                                                                   \
-    X(Destroy)                                                                                  \
-    X(Matmul)                                                                                   \
-    X(MatmulAlgoGetHeuristic)                                                                   \
-    X(MatmulDescCreate)                                                                         \
+// clang-format off: its backslashes wander from run to run
+#define WEFT_CUBLASLT_FUNCTIONS(X) \
+    X(Create) \
+    X(Destroy) \
+    X(Matmul) \
+    X(MatmulAlgoGetHeuristic) \
+    X(MatmulDescCreate) \
     X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) \
-        X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)    \
+        X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute) \
             X(GetStatusString)
+// clang-format on
 #define WEFT_CUBLASLT_MEMBER(function) decltype(&::cublasLt##function) function = nullptr;
     WEFT_CUBLASLT_FUNCTIONS(WEFT_CUBLASLT_MEMBER)
 #undef WEFT_CUBLASLT_MEMBER

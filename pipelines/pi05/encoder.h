@@ -43,7 +43,7 @@ class Encoder {
     std::int64_t tokens() const { return tokens_; }
     const Tensor& embeddings() const {
         return stream_.view;
-    }                                                      // [tokens, width] after the steps labelled "embed"
+    }  // [tokens, width] after the steps labelled "embed"
     const Tensor& output() const { return output_.view; }  // [tokens, width] after all steps
     const Tensor& keys(std::int64_t layer) const { return keys_[static_cast<std::size_t>(layer)].view; }
     const Tensor& values(std::int64_t layer) const { return values_[static_cast<std::size_t>(layer)].view; }
