@@ -9,7 +9,7 @@
 namespace weft::gemm {
 
 struct CublasLt {
-// clang-format off: its backslashes wander from run to run
+    // clang-format off: its backslashes wander from run to run
 #define WEFT_CUBLASLT_FUNCTIONS(X) \
     X(Create) \
     X(Destroy) \
@@ -19,7 +19,7 @@ struct CublasLt {
     X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) \
         X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute) \
             X(GetStatusString)
-// clang-format on
+    // clang-format on
 #define WEFT_CUBLASLT_MEMBER(function) decltype(&::cublasLt##function) function = nullptr;
     WEFT_CUBLASLT_FUNCTIONS(WEFT_CUBLASLT_MEMBER)
 #undef WEFT_CUBLASLT_MEMBER
