@@ -19,7 +19,9 @@ def turn(heads: np.ndarray, cos: np.ndarray, sin: np.ndarray, dim: int, pairs: s
 def oracle(inputs: dict, options: dict) -> dict:
     qkv, k_cache, v_cache = inputs["qkv"], inputs["k_cache"].copy(), inputs["v_cache"].copy()
     tokens, (rows, kv_heads, head_dim) = qkv.shape[0], k_cache.shape
-    heads = qkv.reshape(tokens, qkv.shape[1] // max(head_dim, 1), head_dim)
+    if head_dim == 0:
+        return {}
+    heads = qkv.reshape(tokens, qkv.shape[1] // head_dim, head_dim)
     q, k, v = np.split(heads, [heads.shape[1] - 2 * kv_heads, heads.shape[1] - kv_heads], axis=1)
     dim = options["rotary_dim"] or head_dim
     row = options["cache_offset"] + int(np.ravel(inputs.get("cache_offset_add", 0))[0]) + np.arange(tokens)
