@@ -7,8 +7,8 @@
 namespace weft::emulator {
 namespace {
 
-// One choice in so many ignores the ranks.
-constexpr unsigned kNoise = 32;
+// One choice in so many ignores the ranks; 0: none does, so that a block may end before another starts.
+constexpr unsigned kNoise[] = {0, 32, 1024};
 
 }  // namespace
 
@@ -37,6 +37,7 @@ void ReadyQueue::start(uint64_t order, unsigned blocks, unsigned warps) {
     const unsigned style =
         static_cast<unsigned>(random(4));  // 0: fair; 1: warps; 2 and 3: blocks, then warps
     uniform_ = style == 0;
+    noise_ = kNoise[random(3)];
     ranks_ = blocks * warps;
     for (unsigned i = 0; i < ranks_; ++i) rank_of_[i] = static_cast<uint16_t>(i);
     const auto shuffle = [this](uint16_t* values, unsigned number) {
@@ -85,7 +86,8 @@ WEFT_UNINSTRUMENTED Thread* ReadyQueue::pop() {
 WEFT_UNINSTRUMENTED Thread* ReadyQueue::pop_ranked() {
     constexpr unsigned kRanks = kMaxCluster * kMaxWarps, kWords = kRanks / 64;
     unsigned start = 0;
-    if (uniform_ || ignore_rank_ || random(kNoise) == 0) start = static_cast<unsigned>(random(ranks_));
+    if (uniform_ || ignore_rank_ || (noise_ != 0 && random(noise_) == 0))
+        start = static_cast<unsigned>(random(ranks_));
     ignore_rank_ = false;
     // The first rank at or after `start` that can run, around the end.
     unsigned rank = kRanks;

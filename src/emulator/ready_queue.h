@@ -37,6 +37,7 @@ class ReadyQueue {
 
     // Other orders: which ranks, and of each which lanes, can run.
     bool ranked_ = false, uniform_ = false, ignore_rank_ = false;
+    unsigned noise_ = 0;
     unsigned warps_ = 0, ranks_ = 0;  // warps of a block and of the cluster
     uint64_t state_ = 0;
     uint64_t ready_ranks_[kMaxCluster * kMaxWarps / 64] = {};
