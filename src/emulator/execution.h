@@ -42,9 +42,8 @@ struct Thread {
     unsigned observations;
 };
 
-// The thread that runs now. Constant initialisation and the initial-exec model make an access one
-// instruction.
-extern constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
+// The thread that runs now. Constant initialisation spares an access the check for it.
+extern WEFT_THREAD_LOCAL Thread* current_thread;
 
 inline Thread& self() { return *current_thread; }
 

@@ -30,6 +30,15 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace weft::emulator {
 
+// The storage of what every access of a kernel goes through. Under a sanitizer the library is there from the
+// program's start, and one instruction finds it; otherwise Python may load the library late, when there is no
+// room left for memory of that kind.
+#if WEFT_ASAN || WEFT_TSAN
+#define WEFT_THREAD_LOCAL constinit thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define WEFT_THREAD_LOCAL constinit thread_local
+#endif
+
 // A CUDA thread publishes what it did (release) at `sync`, or takes over what others published there
 // (acquire).
 WEFT_UNINSTRUMENTED inline void tsan_release([[maybe_unused]] void* sync) {

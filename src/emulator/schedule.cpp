@@ -6,11 +6,11 @@
 
 namespace weft::emulator {
 
-constinit thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+WEFT_THREAD_LOCAL Thread* current_thread = nullptr;
 
 namespace {
 
-constinit thread_local Runtime* current_runtime __attribute__((tls_model("initial-exec"))) = nullptr;
+WEFT_THREAD_LOCAL Runtime* current_runtime = nullptr;
 
 // A loop that waits for a value lets the others run this often in vain before it counts as a deadlock.
 constexpr unsigned kIdleYields = 1'000'000;
