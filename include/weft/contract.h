@@ -60,6 +60,18 @@ struct Field {
     bool reads() const { return role != Role::out; }
 };
 
+// What must hold between two fields of a call.
+struct Relation {
+    enum class Kind : std::uint8_t {
+        same_dtype,  // `field` has the dtype of `other`
+        scale_of,    // `field` is there only where `other` is fp8
+        needs,       // `field` is there only beside `other`
+        excludes,    // `field` is not there beside `other`
+    };
+    Kind kind = Kind::same_dtype;
+    int field = -1, other = -1;  // indices of Contract::fields()
+};
+
 struct Option {
     enum class Kind : std::uint8_t { real, integer, boolean, choice };
     std::string name, meaning;
@@ -87,6 +99,7 @@ class Contract {
     const std::string& formula() const { return formula_; }
     const std::vector<Field>& fields() const { return fields_; }
     const std::vector<Option>& options() const { return options_; }
+    const std::vector<Relation>& relations() const { return relations_; }
     const AxisNames& axes() const { return axes_; }
     const std::string& tolerance() const { return tolerance_; }
     const std::string& source() const { return source_; }
@@ -117,17 +130,23 @@ class Contract {
 
     void add_field(Field field);
     void add_option(Option option);
+    void add_relation(Relation::Kind kind, std::string other);  // of the last field
+    void resolve_relations();
     void check_options(const void* op, AxisSizes& sizes) const;
     void check_field(const void* op, const Field& field, AxisMatcher& matcher) const;
     void check_aliases(const void* op) const;
+    void check_relation(const void* op, const Relation& relation) const;
 
     std::string name_, formula_, tolerance_, source_;
     std::vector<Field> fields_;
     std::vector<Option> options_;
+    std::vector<Relation> relations_;
+    std::vector<std::string> relation_names_;  // of each relation's other field, which may come later
     AxisNames axes_;
     std::vector<std::vector<std::int64_t>> sizes_;
     std::vector<std::function<std::optional<Violation>(const void*)>> requirements_;
     std::function<Work(const void*)> work_;
+    std::function<Work(const void*)> flops_;  // no bytes
     std::size_t size_ = 0;
     void (*construct_)(void*) = nullptr;
     bool deterministic_ = true;
@@ -171,6 +190,19 @@ class Describe {
     Describe& in_place_of(std::string input) {
         return refine([&](Field& f) { f.in_place_of.push_back(input); });
     }
+    // Where both are there, the field has the dtype of `other`.
+    Describe& like(std::string other) { return relate(Relation::Kind::same_dtype, std::move(other)); }
+    // The field is a scale of `other`: nothing but an fp8 tensor has one.
+    Describe& scale_of(std::string other) { return relate(Relation::Kind::scale_of, std::move(other)); }
+    Describe& needs(std::string other) { return relate(Relation::Kind::needs, std::move(other)); }
+    Describe& excludes(std::string other) { return relate(Relation::Kind::excludes, std::move(other)); }
+
+    // Fields, options and rules that several ops have: `part` is a function of this description.
+    template <class Part, class... Arguments>
+    Describe& with(Part part, Arguments... arguments) {
+        part(*this, arguments...);
+        return *this;
+    }
 
     Describe& option(std::string name, float Op::* member, double low, double high, std::string meaning,
                      std::vector<double> samples = {}) {
@@ -198,12 +230,22 @@ class Describe {
                           std::move(choices), std::move(samples));
     }
 
-    // A rule beyond shapes and dtypes; return the field at fault and the message, or nothing.
+    // A rule beyond shapes, dtypes and relations; return the field at fault and the message, or nothing.
     Describe& require(std::optional<Violation> (*rule)(const Op&)) {
         c_.requirements_.push_back([rule](const void* op) { return rule(*static_cast<const Op*>(op)); });
         return *this;
     }
-    // Default: every present operand once (in-out twice), no arithmetic.
+    // The arithmetic. Default: none. It runs on the matrix units, at the rate of `operand`'s dtype, where an
+    // operand is named.
+    Describe& flops(double (*flops)(const Op&), Tensor Op::* operand = nullptr) {
+        c_.flops_ = [flops, operand](const void* op) {
+            const Op& call = *static_cast<const Op*>(op);
+            return Work{.flops = flops(call), .math = operand ? (call.*operand).dtype : DType::fp32};
+        };
+        return *this;
+    }
+    // Where an operand is not moved exactly once. Default: every present operand once (in-out twice), and
+    // `flops`.
     Describe& work(Work (*work)(const Op&)) {
         c_.work_ = [work](const void* op) { return work(*static_cast<const Op*>(op)); };
         return *this;
@@ -222,7 +264,10 @@ class Describe {
         c_.source_ = std::move(source);
         return *this;
     }
-    operator Contract() { return std::move(c_); }
+    operator Contract() {
+        c_.resolve_relations();
+        return std::move(c_);
+    }
 
    private:
     template <class T>
@@ -234,6 +279,10 @@ class Describe {
     template <class F>
     Describe& refine(F change) {
         change(c_.fields_.back());
+        return *this;
+    }
+    Describe& relate(Relation::Kind kind, std::string other) {
+        c_.add_relation(kind, std::move(other));
         return *this;
     }
     Describe& field(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,

@@ -35,14 +35,6 @@ struct Attention {
 
 namespace attention {
 
-inline std::optional<Violation> same_dtypes(const Attention& op) {
-    const std::string expected = "expected " + std::string(name(op.q.dtype)) + " as q, got ";
-    if (op.k.dtype != op.q.dtype) return Violation{"k", expected + std::string(name(op.k.dtype))};
-    if (op.v.dtype != op.q.dtype) return Violation{"v", expected + std::string(name(op.v.dtype))};
-    if (op.out.dtype != op.q.dtype) return Violation{"out", expected + std::string(name(op.out.dtype))};
-    return std::nullopt;
-}
-
 inline std::optional<Violation> heads_divide(const Attention& op) {
     const std::int64_t q_heads = op.q.dim(2), kv_heads = op.k.dim(2);
     if (kv_heads > 0 ? q_heads % kv_heads == 0 : q_heads == 0) return std::nullopt;
@@ -60,21 +52,15 @@ inline std::optional<Violation> scale_is_normal(const Attention& op) {
     return Violation{"scale", "expected 0 or a normal number, got a subnormal one"};
 }
 
-// Operands once; two matrix products over the pairs that the causal mask alone leaves.
-inline Work work(const Attention& op) {
-    Work work;
-    for (const Tensor* t : {&op.q, &op.k, &op.v, &op.kv_lengths, &op.key_mask, &op.out, &op.lse}) {
-        if (*t) work.bytes += static_cast<double>(bytes(t->dtype, t->numel()));
-    }
+// Two matrix products over the pairs that the causal mask alone leaves.
+inline double flops(const Attention& op) {
     const auto queries = static_cast<double>(op.q.dim(1)), keys = static_cast<double>(op.k.dim(1));
     double pairs = queries * keys;
     if (op.causal) {
         const double sees = std::min(queries, keys);  // queries with any key; the last of them sees all keys
         pairs = sees * keys - sees * (sees - 1) / 2;
     }
-    work.flops = 4 * pairs * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
-    work.math = op.q.dtype;
-    return work;
+    return 4 * pairs * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
 }
 
 }  // namespace attention
@@ -87,9 +73,11 @@ inline const Contract& Attention::contract() {
             .layout(Layout::inner)
             .in("k", &Attention::k, "batch kv_tokens kv_heads head_dim", kFloat,
                 "keys; each key head serves `group` consecutive query heads")
+            .like("q")
             .layout(Layout::inner)
             .in("v", &Attention::v, "batch kv_tokens kv_heads head_dim", kFloat,
                 "values; a value that is not finite may reach rows from which only `causal` hides its key")
+            .like("q")
             .layout(Layout::inner)
             .fill(Fill::uniform(-2, 2))
             .in("kv_lengths", &Attention::kv_lengths, "batch", DType::int32,
@@ -103,6 +91,7 @@ inline const Contract& Attention::contract() {
             .fill(Fill::mask())
             .out("out", &Attention::out, "batch q_tokens kv_heads*group head_dim", kFloat,
                  "zeros where no key is seen")
+            .like("q")
             .layout(Layout::inner)
             .out("lse", &Attention::lse, "batch kv_heads*group q_tokens", DType::fp32,
                  "natural logarithm of the sum of exp(x); -inf where no key is seen")
@@ -111,11 +100,10 @@ inline const Contract& Attention::contract() {
             .option("scale", &Attention::scale, 0, 1e6, "factor of the scores; 0 means 1/sqrt(head_dim)",
                     {0, 0.1, 1})
             .option("causal", &Attention::causal, "hide the keys after a query, aligned bottom-right")
-            .require(attention::same_dtypes)
             .require(attention::heads_divide)
             .require(attention::head_dim_in_range)
             .require(attention::scale_is_normal)
-            .work(attention::work)
+            .flops(attention::flops, &Attention::q)
             .sizes("batch", {1, 1, 2, 3})
             .sizes("q_tokens", {1, 2, 5, 10, 16, 17, 33, 64, 70})
             .sizes("kv_tokens", {0, 1, 2, 9, 16, 33, 63, 64, 65, 100, 130, 200})

@@ -34,11 +34,11 @@ TEST(Attention, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("attention q=bf16[1,4,3,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=bf16[1,4,3,8]"),
                 HasSubstr("attention.q: expected q_heads to be a multiple of kv_heads=2, got 3"));
     EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=fp16[1,9,2,8] v=bf16[1,9,2,8]"),
-                HasSubstr("attention.k: expected bf16 as q, got fp16"));
+                HasSubstr("attention.k: expected q's dtype bf16, got fp16"));
     EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=fp32[1,9,2,8]"),
-                HasSubstr("attention.v: expected bf16 as q, got fp32"));
+                HasSubstr("attention.v: expected q's dtype bf16, got fp32"));
     EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=fp32[1,4,4,8]"),
-                HasSubstr("attention.out: expected bf16 as q, got fp32"));
+                HasSubstr("attention.out: expected q's dtype bf16, got fp32"));
     EXPECT_THAT(rejection("attention q=bf16[1,4,4,257] k=bf16[1,9,2,257] v=bf16[1,9,2,257]"),
                 HasSubstr("attention.q: expected head_dim in [1, 256], got 257"));
     EXPECT_THAT(rejection("attention q=int8[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8]"),

@@ -28,12 +28,9 @@ inline const Contract& Dequantize::contract() {
             .fill(Fill::scale())
             .in("token_scale", &Op::token_scale, "...", DType::fp32, "each row's scale")
             .optional()
+            .excludes("scale")
             .layout(Layout::dense)
             .fill(Fill::scale())
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (!op.scale || !op.token_scale) return {};
-                return Violation{"token_scale", "expected at most one of scale and token_scale, got both"};
-            })
             .tolerance("ε₃₂·|x·scale| (the fp32 product)")
             .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096})
             .source("OCP 8-bit floating point");

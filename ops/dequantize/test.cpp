@@ -18,7 +18,7 @@ TEST(Dequantize, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("dequantize x=fp8_e4m3[4,8] out=int8[4,8]"),
                 HasSubstr("dequantize.out: expected dtype"));
     EXPECT_THAT(rejection("dequantize x=fp8_e4m3[4,8] out=bf16[4,8] scale=fp32[1] token_scale=fp32[4]"),
-                HasSubstr("dequantize.token_scale: expected at most one of scale and token_scale, got both"));
+                HasSubstr("dequantize.token_scale: expected scale or token_scale, got both"));
     EXPECT_THAT(rejection("dequantize x=fp8_e4m3[4,8] out=bf16[4,8] scale=fp32[2]"),
                 HasSubstr("dequantize.scale: expected"));
     EXPECT_THAT(rejection("dequantize x=fp8_e4m3[4,8] out=bf16[4,9]"), HasSubstr("dequantize.out: expected"));

@@ -30,8 +30,8 @@ struct EmbeddingOut {
 };
 
 // What     out[row] = table[ids[row]] · scale; zeros for an id outside the table
-// Mapping  a thread owns kBatch vectors of a row, `lanes` vectors apart (kit/elementwise.cuh), and reads its
-// id Traffic  one table row and one output row an id: bound by memory, and by the latency of id, then row
+// Mapping  a thread owns kBatch vectors of a row, `lanes` vectors apart (kit/elementwise.cuh), and reads its id
+// Traffic  one table row and one output row an id: bound by memory, and by the latency of id, then row
 // Needs    nothing: no id makes it read outside the table
 template <class T>
 __global__ void __launch_bounds__(256)

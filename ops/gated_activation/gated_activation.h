@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "weft/contract.h"
+#include "weft/families.h"
 
 namespace weft {
 
@@ -37,36 +37,19 @@ inline const Contract& GatedActivation::contract() {
             .fill(Fill::normal(0, 2))
             .in("gate", &Op::gate, "... hidden", kFloat, "what the activation is applied to")
             .optional()
+            .excludes("x")
+            .needs("up")
             .fill(Fill::normal(0, 2))
             .in("up", &Op::up, "... hidden", kFloat, "what it multiplies")
             .optional()
-            .in("scale", &Op::scale, "1", DType::fp32,
-                "fp8 out: the stored value times this is the real value")
-            .optional()
-            .fill(Fill::scale())
-            .out("token_scale", &Op::token_scale, "...", DType::fp32,
-                 "fp8 out: each row's own scale, amax / max")
-            .optional()
-            .layout(Layout::dense)
+            .excludes("x")
+            .needs("gate")
+            .like("gate")
+            .with(family::fp8_scales<Op>)
             .option("activation", &Op::activation, {"silu", "gelu_tanh", "gelu_erf"}, "the activation")
             .require(+[](const Op& op) -> std::optional<Violation> {
-                if (op.x && op.gate) return Violation{"gate", "expected x, or gate and up, got all three"};
-                if (op.x && op.up) return Violation{"up", "expected x, or gate and up, got x and up"};
-                if (op.x) return {};
-                if (!op.gate) return Violation{"x", "expected x, or gate and up, got neither x nor gate"};
-                if (!op.up) return Violation{"up", "expected up beside gate, got none"};
-                if (op.gate.dtype == op.up.dtype) return {};
-                return Violation{"up", "expected gate's dtype " + std::string(name(op.gate.dtype)) +
-                                           ", got " + std::string(name(op.up.dtype))};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (op.scale && op.token_scale) {
-                    return Violation{"token_scale", "expected scale or token_scale, got both"};
-                }
-                if (is_fp8(op.out.dtype) || (!op.scale && !op.token_scale)) return {};
-                return Violation{op.scale ? "scale" : "token_scale", "expected none, because out is " +
-                                                                         std::string(name(op.out.dtype)) +
-                                                                         " and only fp8 is scaled"};
+                if (op.x || op.gate) return {};
+                return Violation{"x", "expected x, or gate and up, got neither x nor gate"};
             })
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "

@@ -96,9 +96,9 @@ __global__ void __launch_bounds__(256) gated_activation(GateAndUp<T> in, GatedOu
 }
 
 // What     scale[row] = amax(act(gate)·up) / max; out = act(gate)·up / scale[row]
-// Mapping  one block a row; a thread keeps up to 4 vectors of products in registers, longer rows are read
-// twice Traffic  gate and up once (twice beyond 16384 columns, then from L2), out once: bound by memory Needs
-// nothing of out overlaps the inputs (its elements are narrower)
+// Mapping  one block a row; a thread keeps up to 4 vectors of products in registers, longer rows are read twice
+// Traffic  gate and up once (twice beyond 16384 columns, then from L2), out once: bound by memory
+// Needs    nothing of out overlaps the inputs (its elements are narrower)
 template <class T>
 __global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
     gated_activation_token(GateAndUp<T> in, kit::QuantizedRows rows) {

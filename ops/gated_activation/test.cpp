@@ -17,13 +17,15 @@ using ::testing::HasSubstr;
 
 TEST(GatedActivation, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,16] gate=bf16[4,8]"),
-                HasSubstr("gated_activation.gate: expected x, or gate and up, got all three"));
+                HasSubstr("gated_activation.gate: expected x or gate, got both"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,16] up=bf16[4,8]"),
-                HasSubstr("gated_activation.up: expected x, or gate and up, got x and up"));
-    EXPECT_THAT(rejection("gated_activation out=bf16[4,8] up=bf16[4,8]"),
+                HasSubstr("gated_activation.up: expected x or up, got both"));
+    EXPECT_THAT(rejection("gated_activation out=bf16[4,8]"),
                 HasSubstr("gated_activation.x: expected x, or gate and up, got neither x nor gate"));
+    EXPECT_THAT(rejection("gated_activation out=bf16[4,8] up=bf16[4,8]"),
+                HasSubstr("gated_activation.up: expected gate beside it, got none"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] gate=bf16[4,8]"),
-                HasSubstr("gated_activation.up: expected up beside gate, got none"));
+                HasSubstr("gated_activation.gate: expected up beside it, got none"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] gate=bf16[4,8] up=fp16[4,8]"),
                 HasSubstr("gated_activation.up: expected gate's dtype bf16, got fp16"));
     EXPECT_THAT(

@@ -33,21 +33,8 @@ inline std::optional<Violation> gemm_dtypes(const Gemm& op) {
                               std::string(name(op.b.dtype))};
 }
 
-inline std::optional<Violation> gemm_out_scale(const Gemm& op) {
-    if (!op.out_scale || is_fp8(op.out.dtype)) return std::nullopt;
-    return Violation{"out_scale", "expected none, because out is " + std::string(name(op.out.dtype)) +
-                                      " and only fp8 has a scale"};
-}
-
-inline Work gemm_work(const Gemm& op) {
-    Work work;
-    for (const Tensor* t :
-         {&op.a, &op.b, &op.a_scale, &op.b_scale, &op.bias, &op.residual, &op.out_scale, &op.out}) {
-        if (*t) work.bytes += static_cast<double>(bytes(t->dtype, t->numel()));
-    }
-    work.flops = 2.0 * static_cast<double>(op.out.numel()) * static_cast<double>(op.b.dim(-1));
-    work.math = op.a.dtype;
-    return work;
+inline double gemm_flops(const Gemm& op) {
+    return 2.0 * static_cast<double>(op.out.numel()) * static_cast<double>(op.b.dim(-1));
 }
 
 }  // namespace detail
@@ -72,6 +59,7 @@ inline const Contract& Gemm::contract() {
             .optional()
             .in("out_scale", &Gemm::out_scale, "1", DType::fp32, "the scale of an fp8 out")
             .optional()
+            .scale_of("out")
             .fill(Fill::scale(0.05, 0.5))
             .out("out", &Gemm::out, "... n", kOperand, "the product after its epilogue")
             .in_place_of("residual")
@@ -84,8 +72,7 @@ inline const Contract& Gemm::contract() {
             .sizes("k",
                    {1, 2, 5, 8, 15, 16, 17, 32, 48, 63, 64, 65, 96, 100, 128, 130, 192, 256, 400, 513, 1024})
             .require(detail::gemm_dtypes)
-            .require(detail::gemm_out_scale)
-            .work(detail::gemm_work)
+            .flops(detail::gemm_flops, &Gemm::a)
             .tolerance(
                 "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the "
                 "activation's slope (at "

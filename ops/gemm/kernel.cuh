@@ -201,12 +201,12 @@ __device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums
 
 // What:    out tile = epilogue(sum over k of a · b), see gemm.h.
 // Mapping: a cluster of `splits` blocks a tile, each with every step of its part of k; a warp owns kWarpM by
-// kWarpN
-//          of the tile as mma fragments. The blocks' sums are added in rank order (deterministic), each block
-//          finishing its share of the tile's rows, four columns a thread.
+//          kWarpN of the tile as mma fragments. The blocks' sums are added in rank order (deterministic), each
+//          block finishing its share of the tile's rows, four columns a thread.
 // Traffic: a is read once for each column of tiles, b once for each row of tiles, through L2; bound by
-// mma.sync's rate. Needs:   kThreads threads, kSharedBytes of dynamic shared memory, steps >= splits or steps
-// == 0 with one split.
+//          mma.sync's rate.
+// Needs:   kThreads threads, kSharedBytes of dynamic shared memory, steps >= splits or steps == 0 with one
+//          split.
 template <class T, class Shape, bool kTransposed>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     mma_gemm(const __grid_constant__ MmaArguments args) {

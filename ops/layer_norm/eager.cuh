@@ -51,7 +51,7 @@ __device__ __forceinline__ Welford merge_block(Welford w) {
 // Needs   blockDim.x = 128, dim a multiple of 4, rows aligned for 4 elements. The compiler contracts products
 //         and sums here as it does in PyTorch's build: written otherwise, other bits come out
 template <class T>
-__global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_constant__ LayerNormParams p) {
+__global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_constant__ kit::RowNorm p) {
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::Group block{static_cast<int>(blockDim.x)};

@@ -1,7 +1,7 @@
 // layer_norm on the GPU and in the emulator: the policy and the launch.
 #include "ops/layer_norm/layer_norm.h"
 
-#include "kit/row_launch.h"
+#include "kit/row_norm_launch.h"
 #include "ops/layer_norm/eager.cuh"
 #include "ops/layer_norm/kernel.cuh"
 #include "weft/op.h"
@@ -9,31 +9,9 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-DType row_dtype(const LayerNorm& op) { return op.residual ? op.residual.dtype : op.x.dtype; }
-
-RowProblem problem(const LayerNorm& op) {
-    return kit::row_problem(op.x, row_dtype(op),
-                            {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
-}
-
-LayerNormParams parameters(const LayerNorm& op, const RowProblem& rows, const RowPlan& plan) {
-    return {.shape = kit::row_shape(rows, plan),
-            .in = kit::row_input(op.x, op.residual, op.residual_out),
-            .weight = kit::shared_row(op.weight),
-            .bias = kit::shared_row(op.bias),
-            .to = kit::row_output(op.out, op.scale, op.token_scale),
-            .eps = op.eps,
-            .weight_offset = op.weight_offset};
-}
-
 void launch(const LayerNorm& op, Context& context) {
-    const RowProblem rows = problem(op);
-    const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    const LayerNormParams p = parameters(op, rows, plan);
-    kit::with_row_kernel(row_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("layer_norm", layer_norm_kernel<T, width(), vectors()>, kit::row_launch(plan, rows),
-                    context.stream(), p);
+    kit::launch_norm("layer_norm", op, context, [](auto* type, auto width, auto vectors) {
+        return layer_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors()>;
     });
 }
 
@@ -49,9 +27,9 @@ const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
 }
 
 void launch_eager(const LayerNorm& op, Context& context) {
-    const RowProblem rows = problem(op);
+    const RowProblem rows = kit::norm_problem(op);
     const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = 128, .rows = 1, .cluster = 1};
-    const LayerNormParams p = parameters(op, rows, plan);
+    const kit::RowNorm p = kit::row_norm(op, rows, plan);
     kit::with_row_type(op.x.dtype, [&](auto* type) {
         kit::launch("layer_norm_eager", layer_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
                     kit::row_launch(plan, rows), context.stream(), p);
@@ -64,8 +42,7 @@ const RegisterImplementations<LayerNorm> kKernels{
       [](const LayerNorm& op, const DeviceInfo&) -> const char* {
           return op.rounding == LayerNorm::Rounding::fused ? nullptr : "only for rounding=fused";
       },
-      [](const LayerNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); },
-      launch},
+      kit::norm_config<LayerNorm>, launch},
      {"eager", decline_eager, [](const LayerNorm&, const DeviceInfo&) { return std::string("lanes=128"); },
       launch_eager}}};
 

@@ -34,7 +34,7 @@ TEST(LayerNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] residual=bf16[4,8] residual_out=fp32[4,8] out=bf16[4,8]"),
                 HasSubstr("layer_norm.residual_out: expected residual's dtype bf16, got fp32"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] residual_out=bf16[4,8] out=bf16[4,8]"),
-                HasSubstr("layer_norm.residual_out: expected a residual beside it, got none"));
+                HasSubstr("layer_norm.residual_out: expected residual beside it, got none"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=bf16[4,8] weight_offset=1"),
                 HasSubstr("layer_norm.weight_offset: expected 0 where there is no weight"));
     EXPECT_THAT(

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "weft/contract.h"
+#include "weft/families.h"
 
 namespace weft {
 
@@ -26,7 +26,9 @@ struct QkvSplitRope {
     std::int64_t rotary_dim = 0;
     std::int64_t cache_offset = 0;
 
-    std::int64_t rotated() const { return rotary_dim == 0 ? q.dim(-1) : rotary_dim; }
+    std::int64_t tokens() const { return qkv.dim(0); }
+    std::int64_t head_dim() const { return q.dim(-1); }
+    std::int64_t rotated() const { return rotary_dim == 0 ? head_dim() : rotary_dim; }
 
     static const Contract& contract();
 };
@@ -37,72 +39,27 @@ inline const Contract& QkvSplitRope::contract() {
         Describe<Op>(std::string(kName), "q = rope(Q); k_cache[first + t] = rope(K); v_cache[first + t] = V")
             .in("qkv", &Op::qkv, "tokens (q_heads+2*kv_heads)*head_dim", kFloat, "the packed projection")
             .out("q", &Op::q, "tokens q_heads head_dim", kFloat, "the rotated queries")
+            .like("qkv")
             .layout(Layout::inner)
             .inout("k_cache", &Op::k_cache, "cache_tokens kv_heads head_dim", kFloat, "the keys' cache")
+            .like("qkv")
             .layout(Layout::inner)
             .inout("v_cache", &Op::v_cache, "cache_tokens kv_heads head_dim", kFloat, "the values' cache")
+            .like("qkv")
             .layout(Layout::inner)
-            .in("positions", &Op::positions, "tokens", kIndex, "each token's position")
-            .optional()
-            .layout(Layout::strided)
-            .fill(Fill::positions(32))
             .in("cache_offset_add", &Op::cache_offset_add, "1", kIndex,
                 "added to cache_offset, read on the device")
             .optional()
             .fill(Fill::uniform(0, 9))
-            .in("cos", &Op::cos, "table half", kFloat, "cosines by position, instead of computed ones")
-            .optional()
-            .layout(Layout::strided)
-            .fill(Fill::uniform(-1, 1))
-            .in("sin", &Op::sin, "table half", kFloat, "sines by position")
-            .optional()
-            .layout(Layout::strided)
-            .fill(Fill::uniform(-1, 1))
-            .option("pairs", &Op::pairs, {"half", "interleaved"}, "which elements of a head form a pair")
-            .option("base", &Op::base, 1.0, 1e12, "the wavelengths' base", {10000, 1e6})
-            .option("rotary_dim", &Op::rotary_dim, 0, 1 << 20, "elements of a head that turn; 0: all",
-                    {0, 0, 2, 16})
+            .with(family::rotary_angles<Op>, "tokens")
             .option("cache_offset", &Op::cache_offset, 0, std::int64_t{1} << 40,
                     "the first token's cache row", {0, 0, 1, 5})
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                for (const auto& [tensor, field] : {std::pair{&op.q, "q"}, std::pair{&op.k_cache, "k_cache"},
-                                                    std::pair{&op.v_cache, "v_cache"}}) {
-                    if (tensor->dtype == op.qkv.dtype) continue;
-                    return Violation{field, "expected qkv's dtype " + std::string(name(op.qkv.dtype)) +
-                                                ", got " + std::string(name(tensor->dtype))};
-                }
-                return {};
-            })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 const std::int64_t tokens = op.qkv.dim(0), rows = op.k_cache.dim(0);
                 if (op.cache_offset_add || op.cache_offset + tokens <= rows) return {};
                 return Violation{"cache_offset",
                                  "expected at most cache_tokens - tokens = " + std::to_string(rows - tokens) +
                                      ", got " + std::to_string(op.cache_offset)};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                const std::int64_t rotated = op.rotated();
-                if (rotated % 2 == 0 && rotated <= op.q.dim(-1)) return {};
-                return Violation{"rotary_dim",
-                                 "expected an even number up to head_dim=" + std::to_string(op.q.dim(-1)) +
-                                     ", got " + std::to_string(rotated)};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (!op.cos && !op.sin) return {};
-                if (!op.cos || !op.sin) {
-                    return Violation{op.cos ? "sin" : "cos", "expected both cos and sin or neither, got one"};
-                }
-                if (op.cos.dtype != op.sin.dtype) {
-                    return Violation{"sin", "expected cos's dtype " + std::string(name(op.cos.dtype)) +
-                                                ", got " + std::string(name(op.sin.dtype))};
-                }
-                if (op.cos.dim(0) == 0 && op.qkv.numel() > 0) {
-                    return Violation{"cos", "expected at least one row, got none"};
-                }
-                if (op.cos.dim(-1) * 2 == op.rotated()) return {};
-                return Violation{"cos", "expected [table, half=" + std::to_string(op.rotated() / 2) +
-                                            "] for rotary_dim=" + std::to_string(op.rotated()) +
-                                            ", got half=" + std::to_string(op.cos.dim(-1))};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.cos || op.positions || op.cache_offset_add) return {};
@@ -112,15 +69,8 @@ inline const Contract& QkvSplitRope::contract() {
                                             std::to_string(op.cache_offset + tokens) +
                                             " rows without positions, got " + std::to_string(rows)};
             })
-            .work(+[](const Op& op) {
-                // Of the caches, only the new rows; of the tables, only the rows that are used.
-                const double tokens = static_cast<double>(op.qkv.dim(0)),
-                             elements = static_cast<double>(op.qkv.numel());
-                Work work{.bytes = elements * 2 * bits(op.qkv.dtype) / 8, .flops = 3 * elements};
-                if (op.positions) work.bytes += tokens * bits(op.positions.dtype) / 8;
-                if (op.cos) work.bytes += tokens * static_cast<double>(op.rotated()) * bits(op.cos.dtype) / 8;
-                return work;
-            })
+            // Of the caches, only the new rows.
+            .work(+[](const Op& op) { return family::rotary_work(op, op.qkv.numel(), op.qkv.dtype); })
             .tolerance("8·ε₃₂·(|a·cos| + |b·sin|) for Q and K; V exact")
             .sizes("tokens", {1, 3, 8, 17})
             .sizes("q_heads", {1, 2, 8})

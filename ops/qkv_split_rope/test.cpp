@@ -39,7 +39,7 @@ TEST(QkvSplitRope, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection(good + " rotary_dim=63"),
                 HasSubstr("qkv_split_rope.rotary_dim: expected an even number up to head_dim=64, got 63"));
     EXPECT_THAT(rejection(good + " cos=bf16[9,32]"),
-                HasSubstr("qkv_split_rope.sin: expected both cos and sin or neither, got one"));
+                HasSubstr("qkv_split_rope.cos: expected sin beside it, got none"));
     EXPECT_THAT(rejection(good + " cos=bf16[9,32] sin=fp32[9,32]"),
                 HasSubstr("qkv_split_rope.sin: expected cos's dtype bf16, got fp32"));
     EXPECT_THAT(rejection(good + " cos=bf16[0,32] sin=bf16[0,32]"),

@@ -1,8 +1,6 @@
 // Real numbers to fp8, with one scale a tensor or one a token.
 #pragma once
 
-#include <optional>
-
 #include "weft/contract.h"
 
 namespace weft {
@@ -10,9 +8,10 @@ namespace weft {
 // out = x / scale, rounded to nearest even and saturated; NaN stays NaN. `1/scale` is computed in fp32.
 //
 // The field that is present says where the scale comes from:
-//   scale        one for the tensor, read (static quantisation); without any of the three the scale is 1: a
-//   cast tensor_scale one for the tensor, written: amax / max (dynamic quantisation) token_scale  one a row,
-//   written: the row's amax / max
+//   scale         one for the tensor, read (static quantisation)
+//   tensor_scale  one for the tensor, written: amax / max (dynamic quantisation)
+//   token_scale   one a row, written: the row's amax / max
+// Without any of the three the scale is 1: a cast.
 // A written scale is 1 where the amax is 0, and at least 2⁻¹²⁶, so that its reciprocal is finite. NaN does
 // not count towards the amax, and stays NaN in its own code. Nothing waits for the host, so a captured graph
 // quantises whatever it finds when it is replayed.
@@ -35,22 +34,12 @@ inline const Contract& Quantize::contract() {
             .fill(Fill::scale())
             .out("tensor_scale", &Op::tensor_scale, "1", DType::fp32, "the tensor's scale, found: amax / max")
             .optional()
+            .excludes("scale")
             .out("token_scale", &Op::token_scale, "...", DType::fp32, "each row's scale, found: amax / max")
             .optional()
+            .excludes("scale")
+            .excludes("tensor_scale")
             .layout(Layout::dense)
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                const char* what = "expected at most one of scale, tensor_scale and token_scale, got ";
-                if (op.scale && op.tensor_scale) {
-                    return Violation{"tensor_scale", std::string(what) + "scale and tensor_scale"};
-                }
-                if (op.scale && op.token_scale) {
-                    return Violation{"token_scale", std::string(what) + "scale and token_scale"};
-                }
-                if (op.tensor_scale && op.token_scale) {
-                    return Violation{"token_scale", std::string(what) + "tensor_scale and token_scale"};
-                }
-                return {};
-            })
             .tolerance("written scales: ε₃₂·scale; codes: the rounding of x/scale ± 3·ε₃₂·|x/scale|")
             .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096, 16500})
             .source(

@@ -23,13 +23,12 @@ TEST(Quantize, RejectsWhatTheContractExcludes) {
                 HasSubstr("quantize.x: expected dtype"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,7]"),
                 HasSubstr("quantize.out: expected [...=(4), dim=8], got [4, 7]"));
-    EXPECT_THAT(
-        rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] tensor_scale=fp32[1]"),
-        HasSubstr("quantize.tensor_scale: expected at most one of scale, tensor_scale and token_scale"));
+    EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] tensor_scale=fp32[1]"),
+                HasSubstr("quantize.tensor_scale: expected scale or tensor_scale, got both"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] token_scale=fp32[4]"),
-                HasSubstr("quantize.token_scale: expected at most one"));
+                HasSubstr("quantize.token_scale: expected scale or token_scale, got both"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] tensor_scale=fp32[1] token_scale=fp32[4]"),
-                HasSubstr("quantize.token_scale: expected at most one"));
+                HasSubstr("quantize.token_scale: expected tensor_scale or token_scale, got both"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] token_scale=fp32[5]"),
                 HasSubstr("quantize.token_scale: expected [...=(4)], got [5]"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=bf16[1]"),

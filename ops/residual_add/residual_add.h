@@ -28,14 +28,8 @@ inline const Contract& ResidualAdd::contract() {
             .out("out", &ResidualAdd::out, "... dim", kFloat, "the sum")
             .in_place_of("x")
             .in_place_of("residual")
-            .work(+[](const ResidualAdd& op) {
-                Work work;
-                for (const Tensor* t : {&op.x, &op.residual, &op.bias, &op.out}) {
-                    if (*t) work.bytes += static_cast<double>(bytes(t->dtype, t->numel()));
-                }
-                work.flops = static_cast<double>(op.x.numel()) * (op.bias ? 2 : 1);
-                return work;
-            })
+            .flops(
+                +[](const ResidualAdd& op) { return static_cast<double>(op.x.numel()) * (op.bias ? 2 : 1); })
             .tolerance(
                 "half an ulp of out; with a bias plus 2 fp32 roundings: k = 2 times (|x + bias| + |sum|)")
             .source("bias_residual, residual_add of VLA engines; torch.add");

@@ -26,16 +26,15 @@ __device__ __forceinline__ float tree_sum(float value) {
     return scratch.at[0];
 }
 
-// What    as rms_norm_kernel, but x.float(), pow(2), mean, + eps, rsqrt, the products and the casts each
-// round Mapping a block a row; thread t sums the elements 4·(t + k·threads) + j over k, each j = 0…3 for
-// itself, and
+// What    as rms_norm_kernel, but x.float(), pow(2), mean, + eps, rsqrt, the products and the casts each round
+// Mapping a block a row; thread t sums the elements 4·(t + k·threads) + j over k, each j = 0…3 for itself, and
 //         then adds its four sums: PyTorch's order for a row of a contiguous fp32 tensor
 // Traffic x is read twice (the second time from a cache), every other operand once
 // Needs   blockDim.x a power of two of at least 32, as eager_threads says; dim a multiple of 4; rows aligned
 //         for 4 elements
 template <class T>
 __global__ void __launch_bounds__(512)
-    rms_norm_eager_kernel(const __grid_constant__ RmsNormParams p, float factor, bool cast_first) {
+    rms_norm_eager_kernel(const __grid_constant__ kit::RowNorm p, float factor, bool cast_first) {
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::Group block{static_cast<int>(blockDim.x)};

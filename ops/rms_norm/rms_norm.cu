@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "kit/row_launch.h"
+#include "kit/row_norm_launch.h"
 #include "ops/rms_norm/eager.cuh"
 #include "ops/rms_norm/kernel.cuh"
 #include "weft/op.h"
@@ -12,31 +12,9 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-DType row_dtype(const RmsNorm& op) { return op.residual ? op.residual.dtype : op.x.dtype; }
-
-RowProblem problem(const RmsNorm& op) {
-    return kit::row_problem(op.x, row_dtype(op),
-                            {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
-}
-
-RmsNormParams parameters(const RmsNorm& op, const RowProblem& rows, const RowPlan& plan) {
-    return {.shape = kit::row_shape(rows, plan),
-            .in = kit::row_input(op.x, op.residual, op.residual_out),
-            .weight = kit::shared_row(op.weight),
-            .bias = kit::shared_row(op.bias),
-            .to = kit::row_output(op.out, op.scale, op.token_scale),
-            .eps = op.eps,
-            .weight_offset = op.weight_offset};
-}
-
 void launch(const RmsNorm& op, Context& context) {
-    const RowProblem rows = problem(op);
-    const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    const RmsNormParams p = parameters(op, rows, plan);
-    kit::with_row_kernel(row_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("rms_norm", rms_norm_kernel<T, width(), vectors()>, kit::row_launch(plan, rows),
-                    context.stream(), p);
+    kit::launch_norm("rms_norm", op, context, [](auto* type, auto width, auto vectors) {
+        return rms_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors()>;
     });
 }
 
@@ -57,7 +35,7 @@ int eager_threads(const RowProblem& rows) {
 
 const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
     if (op.rounding == RmsNorm::Rounding::fused) return "only for rounding=eager and eager_cast";
-    const RowProblem rows = problem(op);
+    const RowProblem rows = kit::norm_problem(op);
     if (rows.dim % 4 != 0 || rows.dim < 128 || rows.dim >= 131072) {
         return "PyTorch's order of summation is reproduced for dim a multiple of 4 from 128 to 131068";
     }
@@ -70,10 +48,10 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
 }
 
 void launch_eager(const RmsNorm& op, Context& context) {
-    const RowProblem rows = problem(op);
+    const RowProblem rows = kit::norm_problem(op);
     const RowPlan plan{
         .width = 4, .vectors = kStreamedRow, .lanes = eager_threads(rows), .rows = 1, .cluster = 1};
-    const RmsNormParams p = parameters(op, rows, plan);
+    const kit::RowNorm p = kit::row_norm(op, rows, plan);
     // 1/dim as PyTorch computes it: outputs over inputs, both rounded.
     const float factor = static_cast<float>(rows.rows) / static_cast<float>(rows.rows * rows.dim);
     kit::with_row_type(op.x.dtype, [&](auto* type) {
@@ -89,11 +67,10 @@ const RegisterImplementations<RmsNorm> kKernels{
       [](const RmsNorm& op, const DeviceInfo&) -> const char* {
           return op.rounding == RmsNorm::Rounding::fused ? nullptr : "only for rounding=fused";
       },
-      [](const RmsNorm& op, const DeviceInfo& device) { return to_string(plan_rows(problem(op), device)); },
-      launch},
+      kit::norm_config<RmsNorm>, launch},
      {"eager", decline_eager,
       [](const RmsNorm& op, const DeviceInfo&) {
-          return "lanes=" + std::to_string(eager_threads(problem(op)));
+          return "lanes=" + std::to_string(eager_threads(kit::norm_problem(op)));
       },
       launch_eager}}};
 

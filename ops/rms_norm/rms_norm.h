@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "weft/contract.h"
+#include "weft/families.h"
 
 namespace weft {
 
@@ -40,54 +40,10 @@ inline const Contract& RmsNorm::contract() {
     static const Contract contract =
         Describe<Op>(std::string(kName),
                      "out = r / sqrt(mean(r²) + eps) · (weight + weight_offset) + bias, r = x + residual")
-            .in("x", &Op::x, "... dim", kFloat, "the rows")
-            .in("weight", &Op::weight, "dim", kFloat, "absent: 1, without an offset")
-            .optional()
-            .in("bias", &Op::bias, "dim", kFloat, "added last")
-            .optional()
-            .in("residual", &Op::residual, "... dim", kFloat, "added to x before the norm")
-            .optional()
-            .out("residual_out", &Op::residual_out, "... dim", kFloat, "x + residual, as the norm reads it")
-            .optional()
-            .in_place_of("residual")
-            .in_place_of("x")
-            .out("out", &Op::out, "... dim", kFloat | kFp8, "the normalised rows")
-            .in_place_of("x")
-            .in_place_of("residual")
-            .in("scale", &Op::scale, "1", DType::fp32,
-                "fp8 out: the stored value times this is the real value")
-            .optional()
-            .fill(Fill::scale())
-            .out("token_scale", &Op::token_scale, "...", DType::fp32,
-                 "fp8 out: each row's own scale, amax / max")
-            .optional()
-            .layout(Layout::dense)
+            .with(family::row_norm<Op>)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the mean square", {1e-5, 1e-6})
-            .option("weight_offset", &Op::weight_offset, -1.0f, 1.0f, "added to the weight", {0, 1})
             .option("rounding", &Op::rounding, {"fused", "eager", "eager_cast"},
                     "once at the end, or as PyTorch's chain")
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (!op.residual_out) return {};
-                if (!op.residual) return Violation{"residual_out", "expected a residual beside it, got none"};
-                if (op.residual_out.dtype == op.residual.dtype) return {};
-                return Violation{"residual_out", "expected residual's dtype " +
-                                                     std::string(name(op.residual.dtype)) + ", got " +
-                                                     std::string(name(op.residual_out.dtype))};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (op.weight_offset == 0.0f || op.weight) return {};
-                return Violation{"weight_offset", "expected 0 where there is no weight, got " +
-                                                      std::to_string(op.weight_offset)};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (op.scale && op.token_scale) {
-                    return Violation{"token_scale", "expected scale or token_scale, got both"};
-                }
-                if (is_fp8(op.out.dtype) || (!op.scale && !op.token_scale)) return {};
-                return Violation{op.scale ? "scale" : "token_scale", "expected none, because out is " +
-                                                                         std::string(name(op.out.dtype)) +
-                                                                         " and only fp8 is scaled"};
-            })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
                 for (const auto& [field, tensor] :
@@ -107,15 +63,7 @@ inline const Contract& RmsNorm::contract() {
                 return Violation{"weight", "expected x's dtype with rounding=eager_cast, got " +
                                                std::string(name(op.weight.dtype))};
             })
-            .work(+[](const Op& op) {
-                Work work;
-                for (const Tensor* t : {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out,
-                                        &op.scale, &op.token_scale}) {
-                    if (*t) work.bytes += static_cast<double>(bytes(t->dtype, t->numel()));
-                }
-                work.flops = 4.0 * static_cast<double>(op.x.numel());
-                return work;
-            })
+            .flops(+[](const Op& op) { return 4.0 * static_cast<double>(op.x.numel()); })
             .tolerance(
                 "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/1024: half the error of the sum of squares (33 + "
                 "dim/512 "

@@ -35,7 +35,7 @@ TEST(RmsNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] residual=bf16[4,8] residual_out=fp32[4,8] out=bf16[4,8]"),
                 HasSubstr("rms_norm.residual_out: expected residual's dtype bf16, got fp32"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] residual_out=bf16[4,8] out=bf16[4,8]"),
-                HasSubstr("rms_norm.residual_out: expected a residual beside it, got none"));
+                HasSubstr("rms_norm.residual_out: expected residual beside it, got none"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] weight_offset=1"),
                 HasSubstr("rms_norm.weight_offset: expected 0 where there is no weight"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] eps=-1"),

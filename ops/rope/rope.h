@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "weft/contract.h"
+#include "weft/families.h"
 
 namespace weft {
 
@@ -32,7 +32,8 @@ struct Rope {
         for (int axis = 0; axis < x.rank - 2; ++axis) n *= x.shape[axis];
         return n;
     }
-    std::int64_t rotated() const { return rotary_dim == 0 ? x.dim(-1) : rotary_dim; }
+    std::int64_t head_dim() const { return x.dim(-1); }
+    std::int64_t rotated() const { return rotary_dim == 0 ? head_dim() : rotary_dim; }
 
     static const Contract& contract();
 };
@@ -46,55 +47,12 @@ inline const Contract& Rope::contract() {
             .in("x", &Op::x, "... tokens heads head_dim", kFloat, "queries or keys")
             .layout(Layout::inner)
             .out("out", &Op::out, "... tokens heads head_dim", kFloat, "the rotated heads")
+            .like("x")
             .layout(Layout::inner)
             .in_place_of("x")
-            .in("positions", &Op::positions, "... tokens", kIndex, "each token's position")
-            .optional()
-            .layout(Layout::strided)
-            .fill(Fill::positions(32))
-            .in("cos", &Op::cos, "table half", kFloat, "cosines by position, instead of computed ones")
-            .optional()
-            .layout(Layout::strided)
-            .fill(Fill::uniform(-1, 1))
-            .in("sin", &Op::sin, "table half", kFloat, "sines by position")
-            .optional()
-            .layout(Layout::strided)
-            .fill(Fill::uniform(-1, 1))
-            .option("pairs", &Op::pairs, {"half", "interleaved"}, "which elements of a head form a pair")
-            .option("base", &Op::base, 1.0, 1e12, "the wavelengths' base", {10000, 1e6})
-            .option("rotary_dim", &Op::rotary_dim, 0, 1 << 20, "elements of a head that turn; 0: all",
-                    {0, 0, 2, 16})
+            .with(family::rotary_angles<Op>, "... tokens")
             .option("start", &Op::start, 0, std::int64_t{1} << 31, "the first token's position",
                     {0, 968, 131071})
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (op.x.dtype == op.out.dtype) return {};
-                return Violation{"out", "expected x's dtype " + std::string(name(op.x.dtype)) + ", got " +
-                                            std::string(name(op.out.dtype))};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                const std::int64_t rotated = op.rotated();
-                if (rotated % 2 == 0 && rotated <= op.x.dim(-1)) return {};
-                return Violation{"rotary_dim",
-                                 "expected an even number up to head_dim=" + std::to_string(op.x.dim(-1)) +
-                                     ", got " + std::to_string(rotated)};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (!op.cos && !op.sin) return {};
-                if (!op.cos || !op.sin) {
-                    return Violation{op.cos ? "sin" : "cos", "expected both cos and sin or neither, got one"};
-                }
-                if (op.cos.dtype != op.sin.dtype) {
-                    return Violation{"sin", "expected cos's dtype " + std::string(name(op.cos.dtype)) +
-                                                ", got " + std::string(name(op.sin.dtype))};
-                }
-                if (op.cos.dim(0) == 0 && op.x.numel() > 0) {
-                    return Violation{"cos", "expected at least one row, got none"};
-                }
-                if (op.cos.dim(-1) * 2 == op.rotated()) return {};
-                return Violation{"cos", "expected [table, half=" + std::to_string(op.rotated() / 2) +
-                                            "] for rotary_dim=" + std::to_string(op.rotated()) +
-                                            ", got half=" + std::to_string(op.cos.dim(-1))};
-            })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.cos || op.positions || op.x.numel() == 0) return {};
                 const std::int64_t tokens = op.x.dim(-3), rows = op.cos.dim(0);
@@ -103,15 +61,7 @@ inline const Contract& Rope::contract() {
                                  "expected at most table - tokens = " + std::to_string(rows - tokens) +
                                      " without positions, got " + std::to_string(op.start)};
             })
-            .work(+[](const Op& op) {
-                // Of the tables, only the rows that are used.
-                const double elements = static_cast<double>(op.x.numel());
-                const double tokens = static_cast<double>(op.tokens());
-                Work work{.bytes = elements * 2 * bits(op.x.dtype) / 8, .flops = 3 * elements};
-                if (op.positions) work.bytes += tokens * bits(op.positions.dtype) / 8;
-                if (op.cos) work.bytes += tokens * static_cast<double>(op.rotated()) * bits(op.cos.dtype) / 8;
-                return work;
-            })
+            .work(+[](const Op& op) { return family::rotary_work(op, op.x.numel(), op.x.dtype); })
             .tolerance("8·ε₃₂·(|a·cos| + |b·sin|)")
             .sizes("tokens", {1, 3, 8, 17})
             .sizes("heads", {1, 2, 5})

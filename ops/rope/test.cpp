@@ -28,7 +28,7 @@ TEST(Rope, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] rotary_dim=66"),
                 HasSubstr("rope.rotary_dim: expected an even number up to head_dim=64, got 66"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[9,32]"),
-                HasSubstr("rope.sin: expected both cos and sin or neither, got one"));
+                HasSubstr("rope.cos: expected sin beside it, got none"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[9,32] sin=bf16[9,32]"),
                 HasSubstr("rope.sin: expected cos's dtype fp32, got bf16"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[0,32] sin=fp32[0,32]"),

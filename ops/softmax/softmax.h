@@ -26,13 +26,7 @@ inline const Contract& Softmax::contract() {
             .out("out", &Op::out, "... dim", kFloat, "weights")
             .in_place_of("x")
             .option("scale", &Op::scale, -65536.0f, 65536.0f, "multiplies the logits", {1, 0.125, -0.5})
-            .work(+[](const Op& op) {
-                Work work;
-                work.bytes = static_cast<double>(bytes(op.x.dtype, op.x.numel()) +
-                                                 bytes(op.out.dtype, op.out.numel()));
-                work.flops = 6.0 * static_cast<double>(op.x.numel());
-                return work;
-            })
+            .flops(+[](const Op& op) { return 6.0 * static_cast<double>(op.x.numel()); })
             .tolerance(
                 "y·ε₃₂·(k + 4·t + 4·T) + 2⁻¹²⁵, t = |scale·x − max| the element's exponent, T its mean over "
                 "the row "

@@ -62,6 +62,12 @@ Command make_checkpoint_command() {
             app.add_option("--ffn", c.ffn, "width between the two halves of a layer's FFN")
                 ->check(at_least_one)
                 ->capture_default_str();
+            app.add_option("--rope-base", c.rope_base, "of the rotary angles")
+                ->check(CLI::PositiveNumber)
+                ->capture_default_str();
+            app.add_option("--norm-eps", c.norm_eps, "added to a row's mean square")
+                ->check(CLI::Range(0.0, 1.0))
+                ->capture_default_str();
             app.add_option("--vocab", c.vocab, "tokens")->check(at_least_one)->capture_default_str();
             app.add_option("--dtype", a->dtype, "bf16, fp16 or fp32")->capture_default_str();
             app.add_option("--seed", a->options.seed, "")->capture_default_str();

@@ -26,9 +26,26 @@ std::string layout_text(Layout layout) {
     return {};
 }
 
-std::string meaning_text(const Field& f) {
-    if (f.in_place_of.empty()) return f.meaning;
-    return fmt::format("{}; may be the memory of {}", f.meaning, fmt::join(f.in_place_of, " or "));
+std::string relation_text(Relation::Kind kind) {
+    switch (kind) {
+        case Relation::Kind::same_dtype: return "the dtype of";
+        case Relation::Kind::scale_of: return "only for fp8";
+        case Relation::Kind::needs: return "only beside";
+        case Relation::Kind::excludes: return "not beside";
+    }
+    return {};
+}
+
+std::string meaning_text(const Contract& c, const Field& f) {
+    std::string text = f.meaning;
+    if (!f.in_place_of.empty())
+        text += fmt::format("; may be the memory of {}", fmt::join(f.in_place_of, " or "));
+    for (const Relation& relation : c.relations()) {
+        if (&c.fields()[static_cast<std::size_t>(relation.field)] != &f) continue;
+        text += fmt::format("; {} {}", relation_text(relation.kind),
+                            c.fields()[static_cast<std::size_t>(relation.other)].name);
+    }
+    return text;
 }
 
 std::string range_text(const Option& o) {
@@ -58,7 +75,7 @@ std::vector<std::vector<std::string>> field_rows(const Contract& c) {
     std::vector<std::vector<std::string>> rows;
     for (const Field& f : c.fields()) {
         rows.push_back({f.name, role_text(f), "[" + f.axes + "]", dtypes_text(f.dtypes),
-                        layout_text(f.layout), meaning_text(f)});
+                        layout_text(f.layout), meaning_text(c, f)});
     }
     return rows;
 }

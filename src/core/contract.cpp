@@ -111,6 +111,21 @@ void Contract::add_option(Option option) {
     options_.push_back(std::move(option));
 }
 
+void Contract::add_relation(Relation::Kind kind, std::string other) {
+    relations_.push_back({kind, static_cast<int>(fields_.size()) - 1, -1});
+    relation_names_.push_back(std::move(other));
+}
+
+void Contract::resolve_relations() {
+    for (std::size_t i = 0; i < relations_.size(); ++i) {
+        relations_[i].other = find_field(relation_names_[i]);
+        if (relations_[i].other < 0) {
+            reject(name_, fields_[static_cast<std::size_t>(relations_[i].field)].name,
+                   fmt::format("its description names {}, which is no field", relation_names_[i]));
+        }
+    }
+}
+
 AxisSizes Contract::check(const void* op) const {
     AxisMatcher matcher(axes_);
     check_options(op, matcher.sizes);
@@ -143,6 +158,7 @@ AxisSizes Contract::check(const void* op) const {
         }
     }
     check_aliases(op);
+    for (const Relation& relation : relations_) check_relation(op, relation);
     for (const auto& requirement : requirements_) {
         if (auto violation = requirement(op)) reject(name_, violation->field, std::move(violation->message));
     }
@@ -225,9 +241,34 @@ void Contract::check_aliases(const void* op) const {
     }
 }
 
+void Contract::check_relation(const void* op, const Relation& relation) const {
+    const Field& field = fields_[static_cast<std::size_t>(relation.field)];
+    const Field& other = fields_[static_cast<std::size_t>(relation.other)];
+    const Tensor &t = tensor(op, field), &o = tensor(op, other);
+    if (!t) return;
+    switch (relation.kind) {
+        case Relation::Kind::same_dtype:
+            if (!o || t.dtype == o.dtype) return;
+            reject(name_, field.name,
+                   fmt::format("expected {}'s dtype {}, got {}", other.name, weft::name(o.dtype),
+                               weft::name(t.dtype)));
+        case Relation::Kind::scale_of:
+            if (is_fp8(o.dtype)) return;
+            reject(name_, field.name,
+                   fmt::format("expected none, because {} is {} and only fp8 is scaled", other.name,
+                               weft::name(o.dtype)));
+        case Relation::Kind::needs:
+            if (o) return;
+            reject(name_, field.name, fmt::format("expected {} beside it, got none", other.name));
+        case Relation::Kind::excludes:
+            if (!o) return;
+            reject(name_, field.name, fmt::format("expected {} or {}, got both", other.name, field.name));
+    }
+}
+
 Work Contract::work(const void* op) const {
     if (work_) return work_(op);
-    Work work;
+    Work work = flops_ ? flops_(op) : Work{};
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
         if (t)

@@ -18,6 +18,7 @@ class Draw {
         sizes();
         dtype_ = dtype(contract_.fields().front().dtypes);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
+        for (const Relation& relation : contract_.relations()) relate(relation);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
         return case_;
     }
@@ -73,6 +74,14 @@ class Draw {
         if (spec.dtype == DType::fp4_e2m1) return;  // packed pairs: dense and aligned
         if (chance(20)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
+    }
+
+    // Draws that break a relation are refused; dtypes would do so too often.
+    void relate(const Relation& relation) {
+        TensorSpec& spec = case_.tensors[static_cast<std::size_t>(relation.field)];
+        const TensorSpec& other = case_.tensors[static_cast<std::size_t>(relation.other)];
+        if (relation.kind != Relation::Kind::same_dtype || !spec.present || !other.present) return;
+        spec.dtype = other.dtype;
     }
 
     void strides(Layout layout, TensorSpec& spec) {

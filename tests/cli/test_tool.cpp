@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/pipeline.h"
+#include "io/gemma_checkpoint.h"
 #include "verify/fuzz.h"
 #include "weft/case.h"
 
@@ -261,9 +262,12 @@ TEST(Dump, WritesWhatAnOracleNeeds) {
 TEST(MakeCheckpoint, WritesOneAndRefusesNonsense) {
     const std::string path = testing::TempDir() + "/weft_small.safetensors";
     const Result r = weft({"make-checkpoint", path, "--layers", "1", "--width", "32", "--ffn", "64",
-                           "--vocab", "16", "--head-dim", "8", "--query-heads", "2"});
+                           "--vocab", "16", "--head-dim", "8", "--query-heads", "2", "--rope-base", "500000",
+                           "--norm-eps", "1e-5"});
     EXPECT_EQ(r.code, 0) << r.error;
-    EXPECT_TRUE(std::filesystem::exists(path));
+    const GemmaConfig config = gemma_config(Checkpoint(path));
+    EXPECT_EQ(config.rope_base, 500000.0f);
+    EXPECT_EQ(config.norm_eps, 1e-5f);
     EXPECT_EQ(weft({"make-checkpoint", path, "--dtype", "int8"}).code, 2);
     EXPECT_EQ(weft({"make-checkpoint", path, "--layers", "0"}).code, 2);
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <utility>
 
 #include "tests/core/probe.h"
 
@@ -37,6 +38,60 @@ struct Contracts : testing::Test {
     alignas(256) unsigned char memory[4096] = {};
     Probe op{};
 };
+
+struct Related {
+    static constexpr std::string_view kName = "related";
+    Tensor x{}, out{}, scale{}, token_scale{}, extra{};
+
+    static Describe<Related> describe() {
+        return std::move(Describe<Related>(std::string(kName), "out = x")
+                             .in("x", &Related::x, "dim", kFloat, "in")
+                             .out("out", &Related::out, "dim", kFloat | kFp8, "out")
+                             .in("scale", &Related::scale, "1", DType::fp32, "given")
+                             .optional()
+                             .scale_of("out")
+                             .in("token_scale", &Related::token_scale, "1", DType::fp32, "found")
+                             .optional()
+                             .excludes("scale")
+                             .in("extra", &Related::extra, "dim", kFloat, "beside a scale, as x")
+                             .optional()
+                             .like("x")
+                             .needs("token_scale"));
+    }
+    std::string message() const {
+        static const Contract contract = describe();
+        try {
+            contract.check(this);
+            return "accepted";
+        } catch (const Error& e) {
+            return e.what();
+        }
+    }
+};
+
+TEST_F(Contracts, HoldFieldsToTheirRelations) {
+    Related op{.x = at(0, DType::bf16, {8}), .out = at(1, DType::fp8_e4m3, {8})};
+    EXPECT_EQ(op.message(), "accepted");
+    op.scale = at(2, DType::fp32, {1});
+    EXPECT_EQ(op.message(), "accepted");
+    op.token_scale = at(3, DType::fp32, {1});
+    EXPECT_EQ(op.message(), "related.token_scale: expected scale or token_scale, got both");
+    op.token_scale = {};
+    op.extra = at(4, DType::bf16, {8});
+    EXPECT_EQ(op.message(), "related.extra: expected token_scale beside it, got none");
+    op.token_scale = std::exchange(op.scale, {});
+    EXPECT_EQ(op.message(), "accepted");
+    op.extra.dtype = DType::fp16;
+    EXPECT_EQ(op.message(), "related.extra: expected x's dtype bf16, got fp16");
+    op.extra = {};
+    op.scale = std::exchange(op.token_scale, {});
+    op.out = at(1, DType::fp16, {8});
+    EXPECT_EQ(op.message(), "related.scale: expected none, because out is fp16 and only fp8 is scaled");
+}
+
+TEST_F(Contracts, RefuseARelationToNoField) {
+    EXPECT_THROW(Contract(Related::describe().excludes("nothing")), Error);
+}
 
 TEST_F(Contracts, AcceptTheLeast) { EXPECT_THAT(message(), StrEq("accepted")); }
 

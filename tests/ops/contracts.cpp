@@ -70,6 +70,36 @@ TEST_P(EveryOp, MissingFieldsAreRejectedByName) {
     }
 }
 
+// A drawn case with one relation broken is refused in the name of the field that has it.
+TEST_P(EveryOp, RelationsBetweenFieldsAreHeld) {
+    for (const Relation& relation : contract().relations()) {
+        const auto field = static_cast<std::size_t>(relation.field),
+                   other = static_cast<std::size_t>(relation.other);
+        const bool needs = relation.kind == Relation::Kind::needs;
+        if (!needs && relation.kind != Relation::Kind::same_dtype) continue;
+        Random random(25);
+        std::optional<Case> c;
+        for (int attempt = 0; attempt < 200; ++attempt) {
+            c = draw(random);
+            if (c && c->tensors[field].present && c->tensors[field].alias < 0 && c->tensors[other].present)
+                break;
+        }
+        ASSERT_TRUE(c && c->tensors[field].present) << contract().fields()[field].name;
+        if (needs) {
+            c->tensors[other] = {};
+        } else {
+            c->tensors[field].dtype = c->tensors[field].dtype == DType::bf16 ? DType::fp32 : DType::bf16;
+        }
+        for (TensorSpec& t : c->tensors) t.alias = -1;
+        try {
+            c->check();
+            ADD_FAILURE() << "accepted: " << c->line();
+        } catch (const Error& e) {
+            EXPECT_EQ(e.field(), contract().fields()[field].name) << c->line();
+        }
+    }
+}
+
 TEST_P(EveryOp, WrongDtypesAndRanksAreRejectedByName) {
     Random random(23);
     for (int attempt = 0; attempt < 30; ++attempt) {

@@ -1,0 +1,52 @@
+// The skeleton of the norms of rows over kit/row.cuh. A norm is its statistics: all else is here.
+#pragma once
+
+#include "kit/ptx/pdl.cuh"
+#include "kit/row.cuh"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+struct RowNorm {
+    RowShape shape;
+    RowInput in;
+    RowOperand weight, bias;
+    RowOutput to;
+    float eps = 0, weight_offset = 0;
+};
+
+// What a norm subtracts from a row's elements, and what it multiplies the difference by.
+struct Moments {
+    float shift, scale;
+};
+
+// What    r = round(x + residual); y = (r − shift) · scale · (weight + weight_offset) + bias, where
+//         `statistics(row, group)` gives shift and scale
+// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
+//         vectors of N elements, neighbours side by side, in registers (or its part of the row in shared
+//         memory, or it reads the row again)
+// Traffic every operand once (bound by memory); weight and bias come from the caches after the first rows
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
+//         N = 1, or dim a multiple of N and every row aligned for vectors of N
+template <class T, int N, int V, class Statistics>
+__device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics statistics) {
+    dependency_wait();
+    dependents_launch();
+    Group group{p.shape.lanes, p.shape.cluster};
+    Row<T, N, V> row(group, p.shape);
+    row.load(p.in);
+    RowSlice<T, N, held_operand(V, 0)> weight;  // on its way while the row is summed
+    RowSlice<T, N, held_operand(V, 1)> bias;
+    weight.load(row.part, p.weight, 0, 1.0f);
+    bias.load(row.part, p.bias, 0, -0.0f);
+    group.begin();
+    const Moments m = statistics(row, group);
+    store_row(row, group, p.to, [&](int v, std::int64_t index, float (&x)[N]) {
+        float w[N], b[N];
+        weight.get(v, index, w);
+        bias.get(v, index, b);
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight_offset) + b[i];
+    });
+}
+
+}  // namespace weft::inline WEFT_TARGET::kit
