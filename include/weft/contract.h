@@ -131,6 +131,7 @@ class Contract {
     void add_field(Field field);
     void add_option(Option option);
     void add_relation(Relation::Kind kind, std::string other);  // of the last field
+    void finish();  // throws Error(internal) where the description contradicts itself
     void resolve_relations();
     void check_options(const void* op, AxisSizes& sizes) const;
     void check_field(const void* op, const Field& field, AxisMatcher& matcher) const;
@@ -265,7 +266,7 @@ class Describe {
         return *this;
     }
     operator Contract() {
-        c_.resolve_relations();
+        c_.finish();
         return std::move(c_);
     }
 

@@ -2,21 +2,13 @@
 #include <gmock/gmock.h>
 
 #include "ops/residual_add/residual_add.h"
-#include "weft/case.h"
+#include "tests/ops/support.h"
 
 namespace weft {
 namespace {
 
+using test::rejection;
 using ::testing::HasSubstr;
-
-std::string rejection(const char* line) {
-    try {
-        Case::parse(line).check();
-    } catch (const Error& e) {
-        return e.what();
-    }
-    return "accepted";
-}
 
 TEST(ResidualAdd, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("residual_add x=bf16[4,8] residual=bf16[5,8]"),

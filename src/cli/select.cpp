@@ -70,7 +70,7 @@ const OpEntry& pick_op(const std::string& name) {
     std::vector<std::string> names;
     for (const OpEntry* op : all_ops()) names.push_back(op->contract().name());
     throw Failure(
-        kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all)", name, suggestion(name, names)));
+        kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all; after adding one: ./weft build)", name, suggestion(name, names)));
 }
 
 Selection select(const std::vector<std::string>& words) {

@@ -10,6 +10,11 @@
 namespace weft {
 namespace {
 
+// A description that contradicts itself.
+[[noreturn]] void misdescribed(const std::string& op, const std::string& field, std::string message) {
+    throw Error(ErrorCode::internal, op, field, "its description " + std::move(message));
+}
+
 [[noreturn]] void reject(const std::string& op, const std::string& field, std::string message) {
     throw Error(ErrorCode::invalid_argument, op, field, std::move(message));
 }
@@ -101,7 +106,12 @@ void Contract::set(void* op, const Option& option, double value) {
 }
 
 void Contract::add_field(Field field) {
-    field.pattern = AxisPattern::parse(field.axes, axes_);
+    try {
+        field.pattern = AxisPattern::parse(field.axes, axes_);
+    } catch (const Error& e) {
+        misdescribed(name_, field.name,
+                     fmt::format("has axes '{}': {}; blanks stand between axes", field.axes, e.message()));
+    }
     fields_.push_back(std::move(field));
     for (Option& option : options_) option.axis = axes_.find(option.name);
 }
@@ -120,9 +130,39 @@ void Contract::resolve_relations() {
     for (std::size_t i = 0; i < relations_.size(); ++i) {
         relations_[i].other = find_field(relation_names_[i]);
         if (relations_[i].other < 0) {
-            reject(name_, fields_[static_cast<std::size_t>(relations_[i].field)].name,
-                   fmt::format("its description names {}, which is no field", relation_names_[i]));
+            misdescribed(name_, fields_[static_cast<std::size_t>(relations_[i].field)].name,
+                         fmt::format("names {}, which is no field", relation_names_[i]));
         }
+    }
+}
+
+void Contract::finish() {
+    resolve_relations();
+    AxisNames used;
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        const Field& field = fields_[i];
+        AxisPattern::parse(field.axes, used);
+        if (find_field(field.name) != static_cast<int>(i) || find_option(field.name) >= 0) {
+            misdescribed(name_, field.name, "comes twice");
+        }
+        for (const std::string& input : field.in_place_of) {
+            if (find_field(input) < 0)
+                misdescribed(name_, field.name, fmt::format("is in place of {}, which is no field", input));
+        }
+    }
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+        const Option& option = options_[i];
+        if (find_option(option.name) != static_cast<int>(i)) misdescribed(name_, option.name, "comes twice");
+        std::vector<double> values = option.samples;
+        values.push_back(option.initial);
+        for (const double value : values) {
+            if (value >= option.low && value <= option.high) continue;
+            misdescribed(name_, option.name,
+                         fmt::format("has the value {} outside [{}, {}]", value, option.low, option.high));
+        }
+    }
+    for (const std::string& axis : axes_.all()) {
+        if (used.find(axis) < 0) misdescribed(name_, axis, "gives sizes to an axis that no field has");
     }
 }
 

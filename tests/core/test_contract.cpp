@@ -42,6 +42,7 @@ struct Contracts : testing::Test {
 struct Related {
     static constexpr std::string_view kName = "related";
     Tensor x{}, out{}, scale{}, token_scale{}, extra{};
+    float gain = 1;
 
     static Describe<Related> describe() {
         return std::move(Describe<Related>(std::string(kName), "out = x")
@@ -89,8 +90,29 @@ TEST_F(Contracts, HoldFieldsToTheirRelations) {
     EXPECT_EQ(op.message(), "related.scale: expected none, because out is fp16 and only fp8 is scaled");
 }
 
-TEST_F(Contracts, RefuseARelationToNoField) {
-    EXPECT_THROW(Contract(Related::describe().excludes("nothing")), Error);
+std::string refusal(Describe<Related> description) {
+    try {
+        const Contract contract = description;
+        return "accepted";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::internal);
+        return e.what();
+    }
+}
+
+TEST_F(Contracts, RefuseADescriptionThatContradictsItself) {
+    EXPECT_EQ(refusal(Related::describe()), "accepted");
+    EXPECT_EQ(refusal(Related::describe().excludes("nothing")),
+              "related.extra: its description names nothing, which is no field");
+    EXPECT_EQ(refusal(Related::describe().in_place_of("y")),
+              "related.extra: its description is in place of y, which is no field");
+    EXPECT_EQ(refusal(Related::describe().in("x", &Related::x, "dim", kFloat, "again")),
+              "related.x: its description comes twice");
+    EXPECT_EQ(refusal(Related::describe().sizes("dmi", {1})),
+              "related.dmi: its description gives sizes to an axis that no field has");
+    EXPECT_THAT(refusal(Related::describe().option("gain", &Related::gain, 0, 1, "a factor", {0, 2})),
+                StrEq("related.gain: its description has the value 2 outside [0, 1]"));
+    EXPECT_THROW(Related::describe().in("y", &Related::x, "..., dim", kFloat, "a comma"), Error);
 }
 
 TEST_F(Contracts, AcceptTheLeast) { EXPECT_THAT(message(), StrEq("accepted")); }

@@ -65,7 +65,12 @@ def check(op: str, folder: Path) -> int:
         if name not in reference:  # an optional output that this case leaves out
             continue
         written = reference[f"{name}.written"] != 0
-        expected = np.broadcast_to(np.asarray(value, np.float64), written.shape)
+        value = np.asarray(value, np.float64)
+        shown = f"{case['case']}\n  --seed {case['seed']} --values {case['values']}"
+        try:
+            expected = np.broadcast_to(value, written.shape)
+        except ValueError:
+            pytest.fail(f"{name}: the oracle gives {list(value.shape)}, not {list(written.shape)}\n  {shown}")
         exact = reference[f"{name}.exact"].view(np.float64)
         error = reference[f"{name}.error"].view(np.float64)
         with np.errstate(all="ignore"):
@@ -74,8 +79,7 @@ def check(op: str, folder: Path) -> int:
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             pytest.fail(
                 f"{name}{list(at)}: the reference has {exact[at]!r}, the oracle {expected[at]!r} "
-                f"(fp32 may err by {error[at]:.3g})\n  {case['case']}\n  --seed {case['seed']} "
-                f"--values {case['values']}"
+                f"(fp32 may err by {error[at]:.3g})\n  {shown}"
             )
         compared += 1
     return compared
