@@ -34,6 +34,7 @@ inline const Contract& Dequantize::contract() {
                 if (!op.scale || !op.token_scale) return {};
                 return Violation{"token_scale", "expected at most one of scale and token_scale, got both"};
             })
+            .independent({"..."})
             .tolerance("ε₃₂·|x·scale| (the fp32 product)")
             .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096})
             .source("OCP 8-bit floating point");

@@ -68,6 +68,7 @@ inline const Contract& GatedActivation::contract() {
                                                                          std::string(name(op.out.dtype)) +
                                                                          " and only fp8 is scaled"};
             })
+            .independent({"..."})
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
                 "2·gate² for "

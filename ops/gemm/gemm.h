@@ -86,6 +86,7 @@ inline const Contract& Gemm::contract() {
             .require(detail::gemm_dtypes)
             .require(detail::gemm_out_scale)
             .work(detail::gemm_work)
+            .independent({"...", "n"})
             .tolerance(
                 "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the "
                 "activation's slope (at "

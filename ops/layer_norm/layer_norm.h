@@ -107,6 +107,7 @@ inline const Contract& LayerNorm::contract() {
                 work.flops = 7.0 * static_cast<double>(op.x.numel());
                 return work;
             })
+            .independent({"..."})
             .tolerance(
                 "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's "
                 "additions "

@@ -51,6 +51,7 @@ inline const Contract& Quantize::contract() {
                 }
                 return {};
             })
+            .independent({"..."})
             .tolerance("written scales: ε₃₂·scale; codes: the rounding of x/scale ± 3·ε₃₂·|x/scale|")
             .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096, 16500})
             .source(

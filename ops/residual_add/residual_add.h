@@ -36,6 +36,7 @@ inline const Contract& ResidualAdd::contract() {
                 work.flops = static_cast<double>(op.x.numel()) * (op.bias ? 2 : 1);
                 return work;
             })
+            .independent({"..."})
             .tolerance(
                 "half an ulp of out; with a bias plus 2 fp32 roundings: k = 2 times (|x + bias| + |sum|)")
             .source("bias_residual, residual_add of VLA engines; torch.add");

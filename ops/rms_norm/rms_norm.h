@@ -116,6 +116,7 @@ inline const Contract& RmsNorm::contract() {
                 work.flops = 4.0 * static_cast<double>(op.x.numel());
                 return work;
             })
+            .independent({"..."})
             .tolerance(
                 "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/1024: half the error of the sum of squares (33 + "
                 "dim/512 "

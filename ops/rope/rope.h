@@ -112,6 +112,7 @@ inline const Contract& Rope::contract() {
                 if (op.cos) work.bytes += tokens * static_cast<double>(op.rotated()) * bits(op.cos.dtype) / 8;
                 return work;
             })
+            .independent({"...", "heads"})
             .tolerance("8·ε₃₂·(|a·cos| + |b·sin|)")
             .sizes("tokens", {1, 3, 8, 17})
             .sizes("heads", {1, 2, 5})

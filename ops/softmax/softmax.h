@@ -33,6 +33,7 @@ inline const Contract& Softmax::contract() {
                 work.flops = 6.0 * static_cast<double>(op.x.numel());
                 return work;
             })
+            .independent({"..."})
             .tolerance(
                 "y·ε₃₂·(k + 4·t + 4·T) + 2⁻¹²⁵, t = |scale·x − max| the element's exponent, T its mean over "
                 "the row "
