@@ -46,8 +46,6 @@ double option_argument(const Contract& contract, const Option& option, const tvm
     return static_cast<double>(found - option.choices.begin());
 }
 
-// The exception class in Python: TypeError where the field at fault is missing, no tensor, or of a dtype that it
-// doesn't take.
 const char* kind_of(const Error& error, const Contract& contract, const void* op) {
     switch (error.code()) {
         case ErrorCode::invalid_argument: break;
@@ -88,6 +86,20 @@ void Call::read(tvm::ffi::PackedArgs args) {
     }
 }
 
+void Call::read(const std::vector<const Field*>& fields, const std::vector<double>& options,
+                tvm::ffi::PackedArgs tensors) {
+    if (static_cast<std::size_t>(tensors.size()) != fields.size()) {
+        reject(contract_, "", fmt::format("expected {} tensors, got {}", fields.size(), tensors.size()));
+    }
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        Contract::tensor(storage_, *fields[i]) =
+            tensor_argument(contract_, *fields[i], tensors[static_cast<int>(i)]);
+    }
+    for (std::size_t i = 0; i < options.size(); ++i) {
+        Contract::set(storage_, contract_.options()[i], options[i]);
+    }
+}
+
 Device Call::device() const {
     for (const Field& field : contract_.fields()) {
         const Tensor& tensor = Contract::tensor(op(), field);
@@ -96,8 +108,8 @@ Device Call::device() const {
     return kCpu;
 }
 
-void Call::rethrow(const Error& error) const {
-    throw tvm::ffi::Error(kind_of(error, contract_, storage_), error.what(), "");
+void rethrow(const Error& error, const Contract& contract, const void* op) {
+    throw tvm::ffi::Error(kind_of(error, contract, op), error.what(), "");
 }
 
 }  // namespace weft::binding

@@ -1,12 +1,14 @@
-// What the library knows, as JSON: weft.contracts, weft.case, weft.generate.
+// What the library knows, as JSON: weft.contracts, weft.case, weft.check, weft.generate.
 #include "core/describe.h"
 
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
 
+#include <optional>
 #include <string>
 
+#include "binding/arguments.h"
 #include "verify/generate.h"
 
 namespace weft::binding {
@@ -35,6 +37,22 @@ tvm::ffi::String parse_case(const std::string& line) {
     return guarded([&] { return describe(Case::parse(line)); });
 }
 
+// Throws what the contract says of a case, without memory.
+void check_case(const std::string& line) {
+    std::optional<Case> c;
+    guarded([&] {
+        c = Case::parse(line);
+        return nlohmann::json();
+    });
+    c->with_call(kCpu, [&](const void* call) {
+        try {
+            c->contract().check(call);
+        } catch (const Error& error) {
+            rethrow(error, c->contract(), call);
+        }
+    });
+}
+
 // A random case of an op that some implementation on the CPU takes; null where none was found.
 tvm::ffi::String generate_case(const std::string& op, std::int64_t seed) {
     return guarded([&]() -> nlohmann::json {
@@ -49,6 +67,7 @@ tvm::ffi::String generate_case(const std::string& op, std::int64_t seed) {
 TVM_FFI_STATIC_INIT_BLOCK() {
     tvm::ffi::Function::SetGlobal("weft.contracts", tvm::ffi::Function::FromTyped(contracts));
     tvm::ffi::Function::SetGlobal("weft.case", tvm::ffi::Function::FromTyped(parse_case));
+    tvm::ffi::Function::SetGlobal("weft.check", tvm::ffi::Function::FromTyped(check_case));
     tvm::ffi::Function::SetGlobal("weft.generate", tvm::ffi::Function::FromTyped(generate_case));
 }
 
