@@ -7,10 +7,11 @@ function(weft_glob variable)
 endfunction()
 
 weft_glob(WEFT_LIBRARY_SOURCES src/*/*.cpp ops/*/*.cpp pipelines/*/*.cpp)
-list(FILTER WEFT_LIBRARY_SOURCES EXCLUDE REGEX "^src/(emulator|bench|cli)/")
+list(FILTER WEFT_LIBRARY_SOURCES EXCLUDE REGEX "^src/(emulator|bench|binding|cli)/")
 weft_glob(WEFT_EMULATOR_SOURCES src/emulator/*.cpp)
 weft_glob(WEFT_KERNEL_SOURCES ops/*/*.cu src/bench/*.cu)
 weft_glob(WEFT_BENCH_SOURCES src/bench/*.cpp)
+weft_glob(WEFT_BINDING_SOURCES src/binding/*.cpp)
 weft_glob(WEFT_CLI_SOURCES src/cli/*.cpp)
 list(REMOVE_ITEM WEFT_CLI_SOURCES src/cli/main.cpp)
 
@@ -101,4 +102,15 @@ endif()
 if(EXISTS "${CMAKE_SOURCE_DIR}/src/cli/main.cpp")
   add_executable(weft src/cli/main.cpp)
   target_link_libraries(weft PRIVATE weft_flags libweft ${WEFT_PARTS} CLI11::CLI11)
+endif()
+
+# The Python package's library: tvm-ffi functions over the registry. It links no Python.
+if(WEFT_HAS_BINDING)
+  add_library(weft_ffi SHARED ${WEFT_BINDING_SOURCES})
+  target_include_directories(weft_ffi SYSTEM PRIVATE ${WEFT_TVM_FFI_INCLUDES})
+  target_link_libraries(weft_ffi PRIVATE weft_flags libweft nlohmann_json::nlohmann_json
+                        "${WEFT_TVM_FFI_LIBRARY}")
+  if(TARGET weft_bench)
+    target_link_libraries(weft_ffi PRIVATE weft_bench)
+  endif()
 endif()
