@@ -26,3 +26,21 @@ if(NOT WEFT_EMULATOR STREQUAL "OFF")
     message(FATAL_ERROR "WEFT_EMULATOR=ON needs Boost.Context and the CUDA headers (cuda_bf16.h): run ./weft setup")
   endif()
 endif()
+
+# tvm-ffi, the Python package's binary interface, comes as a Python package: the headers and the library of the
+# environment that will import the result. Sanitized libraries can't be loaded into an ordinary Python.
+find_program(WEFT_PYTHON NAMES python python3 HINTS "${CMAKE_SOURCE_DIR}/.weft/venv/bin" DOC "Python with apache-tvm-ffi")
+set(WEFT_HAS_BINDING 0)
+if(WEFT_PYTHON AND NOT WEFT_BINDING STREQUAL "OFF" AND NOT WEFT_SANITIZE)
+  execute_process(COMMAND "${WEFT_PYTHON}" -m tvm_ffi.config --includedir --dlpack-includedir
+                  OUTPUT_VARIABLE _includes OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  execute_process(COMMAND "${WEFT_PYTHON}" -m tvm_ffi.config --libfiles
+                  OUTPUT_VARIABLE WEFT_TVM_FFI_LIBRARY OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  string(REPLACE "\n" ";" WEFT_TVM_FFI_INCLUDES "${_includes}")
+  if(EXISTS "${WEFT_TVM_FFI_LIBRARY}")
+    set(WEFT_HAS_BINDING 1)
+  endif()
+endif()
+if(WEFT_BINDING STREQUAL "ON" AND NOT WEFT_HAS_BINDING)
+  message(FATAL_ERROR "WEFT_BINDING=ON needs a Python with apache-tvm-ffi (WEFT_PYTHON) and no sanitizer")
+endif()

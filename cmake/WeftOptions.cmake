@@ -4,10 +4,12 @@ set(WEFT_CUDA AUTO CACHE STRING "Compile the kernels with nvcc: AUTO (where one 
 set(WEFT_CUDA_ARCHITECTURES 90a CACHE STRING "GPU architectures, such as 90a or '80;90a', or all")
 set(WEFT_EMULATOR AUTO CACHE STRING
     "Compile the kernels for the CPU emulator: AUTO (where the CUDA headers and Boost.Context are found), ON or OFF")
+set(WEFT_BINDING AUTO CACHE STRING
+    "Build the Python package's library: AUTO (where a Python with apache-tvm-ffi is found), ON or OFF")
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined behaviour) or thread")
 option(WEFT_TESTS "Build the tests" ON)
 option(WEFT_PTXAS_REPORT "Print registers and spills of every kernel" OFF)
-set_property(CACHE WEFT_CUDA WEFT_EMULATOR PROPERTY STRINGS AUTO ON OFF)
+set_property(CACHE WEFT_CUDA WEFT_EMULATOR WEFT_BINDING PROPERTY STRINGS AUTO ON OFF)
 set_property(CACHE WEFT_SANITIZE PROPERTY STRINGS "" address thread)
 
 if(NOT CMAKE_BUILD_TYPE)

@@ -42,6 +42,9 @@ class AxisExpression {
     // If exactly one axis is unknown and `value` determines it (a bare name, or a factor of a product), sets
     // it.
     bool solve(std::int64_t value, AxisSizes& sizes) const;
+    bool mentions(int axis) const;
+    // Is it this axis, or a product that begins with it? Then each of its indices is one stretch.
+    bool leads_with(int axis) const;
     bool is_name() const { return code_.size() == 1 && code_[0].op == Op::axis; }
     int axis() const { return static_cast<int>(code_[0].value); }
     const std::string& text() const { return text_; }

@@ -104,6 +104,8 @@ class Contract {
     const std::string& tolerance() const { return tolerance_; }
     const std::string& source() const { return source_; }
     bool deterministic() const { return deterministic_; }
+    // Axes whose indices are problems of their own; "..." is all leading axes.
+    const std::vector<std::string>& independent() const { return independent_; }
     // Sizes that generated cases draw for an axis.
     const std::vector<std::int64_t>& sizes(int axis) const;
 
@@ -145,6 +147,7 @@ class Contract {
     std::vector<std::string> relation_names_;  // of each relation's other field, which may come later
     AxisNames axes_;
     std::vector<std::vector<std::int64_t>> sizes_;
+    std::vector<std::string> independent_;
     std::vector<std::function<std::optional<Violation>(const void*)>> requirements_;
     std::function<Work(const void*)> work_;
     std::function<Work(const void*)> flops_;  // no bytes
@@ -255,6 +258,12 @@ class Describe {
         const auto i = static_cast<std::size_t>(c_.axes_.add(axis));
         if (c_.sizes_.size() <= i) c_.sizes_.resize(i + 1);
         c_.sizes_[i] = std::move(sizes);
+        return *this;
+    }
+    // Each index of these axes ("..." for the leading ones) is a problem of its own, so that long calls can
+    // be checked in parts. Where an output lacks the axis (a scale of the whole tensor), it does not count.
+    Describe& independent(std::vector<std::string> axes) {
+        c_.independent_ = std::move(axes);
         return *this;
     }
     Describe& tolerance(std::string rule) {

@@ -39,7 +39,7 @@ class OwnedStream {
 };
 
 // Microseconds of device time that `work` takes on the context's stream, between two events; host time
-// elsewhere.
-double time_us(Context& context, const std::function<void()>& work);
+// elsewhere. `during` is called once the work is queued, while a GPU still runs it.
+double time_us(Context& context, const std::function<void()>& work, const std::function<void()>& during = {});
 
 }  // namespace weft

@@ -10,7 +10,7 @@ namespace weft {
 // known.
 double tflops_of(const DeviceInfo& device, DType math);
 
-// Microseconds: the largest of the bytes over the copy bandwidth, the operations over the rate of their unit,
+// Microseconds: the largest of the bytes over the better bandwidth of copying and reading, the operations over the rate of their unit,
 // and a kernel's launch. 0 where the device's rates are not known (the CPU, the emulator).
 double floor_us(const Work& work, const DeviceInfo& device);
 

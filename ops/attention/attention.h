@@ -110,6 +110,7 @@ inline const Contract& Attention::contract() {
             .sizes("kv_heads", {1, 1, 2, 3})
             .sizes("group", {1, 1, 2, 3, 8})
             .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 200, 256})
+            .independent({"batch", "kv_heads"})
             .tolerance(
                 "16-bit: the weights p of a row are rounded to the input's dtype before the product with v, "
                 "so half an "

@@ -163,16 +163,14 @@ TEST(AttentionPolicy, FillsAHopperCard) {
 Outcome verify_as(const char* line, const char* device) {
     Case c = Case::parse(line);
     c.infer();
-    const Instance expected(c, kCpu, 7, Values::usual);
-    Oracle oracle(true);
-    c.op().reference(expected.call(), oracle);
+    const Reference reference(Instance(c, kCpu, 7, Values::usual));
     Context context(kEmulator);
     DeviceInfo info = *find_device(device);
     info.type = DeviceType::emulator;
     context.set_info(info);
     const Instance result(c, kEmulator, 7, Values::usual);
     result.run(context);
-    return compare(c, result, expected, oracle);
+    return reference.compare(result);
 }
 
 attention::Config config_of(const char* line, const char* device) {

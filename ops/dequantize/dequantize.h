@@ -31,6 +31,7 @@ inline const Contract& Dequantize::contract() {
             .excludes("scale")
             .layout(Layout::dense)
             .fill(Fill::scale())
+            .independent({"..."})
             .tolerance("ε₃₂·|x·scale| (the fp32 product)")
             .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096})
             .source("OCP 8-bit floating point");

@@ -51,6 +51,7 @@ inline const Contract& GatedActivation::contract() {
                 if (op.x || op.gate) return {};
                 return Violation{"x", "expected x, or gate and up, got neither x nor gate"};
             })
+            .independent({"..."})
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
                 "2·gate² for "

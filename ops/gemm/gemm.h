@@ -73,6 +73,7 @@ inline const Contract& Gemm::contract() {
                    {1, 2, 5, 8, 15, 16, 17, 32, 48, 63, 64, 65, 96, 100, 128, 130, 192, 256, 400, 513, 1024})
             .require(detail::gemm_dtypes)
             .flops(detail::gemm_flops, &Gemm::a)
+            .independent({"...", "n"})
             .tolerance(
                 "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the "
                 "activation's slope (at "

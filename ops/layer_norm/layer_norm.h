@@ -55,6 +55,7 @@ inline const Contract& LayerNorm::contract() {
                                  "expected 0 with rounding=eager: F.layer_norm has no offset"};
             })
             .flops(+[](const Op& op) { return 7.0 * static_cast<double>(op.x.numel()); })
+            .independent({"..."})
             .tolerance(
                 "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's "
                 "additions "

@@ -33,6 +33,7 @@ inline const Contract& PatchIm2col::contract() {
             .option("patch", &Op::patch, 1, 4096, "a patch's height and width", {14, 16, 2, 1})
             .option("scale", &Op::scale, -1e30, 1e30, "what each pixel is multiplied by", {1, 1 / 127.5})
             .option("shift", &Op::shift, -1e30, 1e30, "what is added then", {0, -1})
+            .independent({"views"})
             .tolerance("2·ε₃₂·(|image·scale| + |shift|)")
             .sizes("views", {1, 2, 3})
             .sizes("rows", {1, 2, 5})

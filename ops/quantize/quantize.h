@@ -40,6 +40,7 @@ inline const Contract& Quantize::contract() {
             .excludes("scale")
             .excludes("tensor_scale")
             .layout(Layout::dense)
+            .independent({"..."})
             .tolerance("written scales: ε₃₂·scale; codes: the rounding of x/scale ± 3·ε₃₂·|x/scale|")
             .sizes("dim", {1, 7, 16, 100, 256, 1000, 4096, 16500})
             .source(

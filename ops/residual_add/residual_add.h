@@ -30,6 +30,7 @@ inline const Contract& ResidualAdd::contract() {
             .in_place_of("residual")
             .flops(
                 +[](const ResidualAdd& op) { return static_cast<double>(op.x.numel()) * (op.bias ? 2 : 1); })
+            .independent({"..."})
             .tolerance(
                 "half an ulp of out; with a bias plus 2 fp32 roundings: k = 2 times (|x + bias| + |sum|)")
             .source("bias_residual, residual_add of VLA engines; torch.add");

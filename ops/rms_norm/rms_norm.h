@@ -64,6 +64,7 @@ inline const Contract& RmsNorm::contract() {
                                                std::string(name(op.weight.dtype))};
             })
             .flops(+[](const Op& op) { return 4.0 * static_cast<double>(op.x.numel()); })
+            .independent({"..."})
             .tolerance(
                 "(k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/1024: half the error of the sum of squares (33 + "
                 "dim/512 "

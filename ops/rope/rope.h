@@ -62,6 +62,7 @@ inline const Contract& Rope::contract() {
                                      " without positions, got " + std::to_string(op.start)};
             })
             .work(+[](const Op& op) { return family::rotary_work(op, op.x.numel(), op.x.dtype); })
+            .independent({"...", "heads"})
             .tolerance("8·ε₃₂·(|a·cos| + |b·sin|)")
             .sizes("tokens", {1, 3, 8, 17})
             .sizes("heads", {1, 2, 5})

@@ -27,6 +27,7 @@ inline const Contract& Softmax::contract() {
             .in_place_of("x")
             .option("scale", &Op::scale, -65536.0f, 65536.0f, "multiplies the logits", {1, 0.125, -0.5})
             .flops(+[](const Op& op) { return 6.0 * static_cast<double>(op.x.numel()); })
+            .independent({"..."})
             .tolerance(
                 "y·ε₃₂·(k + 4·t + 4·T) + 2⁻¹²⁵, t = |scale·x − max| the element's exponent, T its mean over "
                 "the row "

@@ -29,10 +29,25 @@ nlohmann::json null_if_empty(const std::string& text) {
     return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
-nlohmann::json to_json(const std::optional<Statistics>& s) {
-    if (!s) return nullptr;
-    return {{"median", s->median}, {"mean", s->mean}, {"std", s->deviation},
-            {"min", s->minimum},   {"p10", s->p10},   {"p90", s->p90}};
+nlohmann::json to_json(const Statistics& s) {
+    return {{"median", s.median}, {"mean", s.mean}, {"std", s.deviation},
+            {"min", s.minimum},   {"p10", s.p10},   {"p90", s.p90}};
+}
+
+// What only a timed row has.
+void add_timing(nlohmann::json& row, const Timing& timing) {
+    row["us"] = to_json(timing.us);
+    row["samples"] = timing.us.samples;
+    if (timing.dropped > 0) row["dropped"] = timing.dropped;
+    if (timing.power_capped > 0) row["power_capped"] = timing.power_capped;
+    if (!timing.sm_mhz.empty()) row["sm_mhz"] = summarize(timing.sm_mhz).median;
+}
+
+void add_ratio(nlohmann::json& row, const Result& weft, const Result& other, Time time, Cache cache) {
+    const auto &fast = weft.at(time, cache), &slow = other.at(time, cache);
+    if (!fast || !slow || other.side == Side::weft || !other.computes) return;
+    const Ratio r = ratio_of(slow->samples, fast->samples);
+    row["weft_speedup"] = {{"ratio", r.ratio}, {"low", r.low}, {"high", r.high}};
 }
 
 }  // namespace
@@ -59,33 +74,42 @@ nlohmann::json environment_row(Device device, const std::string& command) {
         {"commit", null_if_empty(commit)},
         {"dirty", commit.empty() ? nlohmann::json()
                                  : nlohmann::json(!ask("git status --porcelain -uno 2>/dev/null").empty())},
-        {"flags", "-O2"},
+        {"flags", "weft: -O2, sm_90a, no fast math; baselines: their own builds"},
         {"command", command},
-        {"clocks", gpu("clocks.sm,clocks.mem")},
+        {"clocks", gpu("clocks.sm,clocks.mem,clocks_event_reasons.active")},
         {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))}};
 }
 
 std::vector<nlohmann::json> measurement_rows(const Case& c, const Measurement& m, const RowContext& context) {
     std::vector<nlohmann::json> rows;
-    for (const bool cold : {true, false}) {
-        const auto& statistics = cold ? m.cold : m.hot;
+    const auto add = [&](const Result& result, Time time, Cache cache) {
         nlohmann::json row = {{"run", context.run},
                               {"case", c.line()},
                               {"workload", null_if_empty(context.workload)},
-                              {"side", "weft"},
-                              {"name", m.implementation},
-                              {"time", "device"},
-                              {"cache", cold ? "cold" : "hot"},
-                              {"us", to_json(statistics)},
-                              {"samples", statistics ? statistics->samples : 0},
+                              {"side", name(result.side)},
+                              {"name", result.name},
+                              {"time", name(time)},
+                              {"cache", name(cache)},
+                              {"us", nullptr},
+                              {"samples", 0},
                               {"floor_us", m.floor_us},
                               {"bytes", m.work.bytes},
                               {"flops", m.work.flops},
-                              {"checked", m.checked},
+                              {"checked", result.checked},
                               {"env", context.env}};
         if (!m.checked_on.empty()) row["checked_on"] = m.checked_on;
-        if (!m.why.empty()) row["why"] = m.why;
+        if (!result.why.empty()) row["why"] = result.why;
+        if (result.at(time, cache)) add_timing(row, *result.at(time, cache));
+        if (m.weft() != nullptr) add_ratio(row, *m.weft(), result, time, cache);
         rows.push_back(std::move(row));
+    };
+    for (const Result& result : m.results) {
+        if (!result.checked) add(result, Time::device, Cache::cold);
+        for (const Time time : kTimes) {
+            for (const Cache cache : kCaches) {
+                if (result.at(time, cache)) add(result, time, cache);
+            }
+        }
     }
     return rows;
 }

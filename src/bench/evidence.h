@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "bench/measure.h"
+#include "bench/measurement.h"
+#include "weft/case.h"
 
 namespace weft {
 
@@ -17,7 +18,8 @@ struct RowContext {
     std::string workload;  // "transformer/pi05-rms-560", or empty
 };
 
-// Two rows, cold and hot; null times and `why` where the result was wrong.
+// A row for every callable, time and cache state; one with null times and `why` for what was wrong. A
+// baseline's row says how many times weft is faster, with the interval of the ratio.
 std::vector<nlohmann::json> measurement_rows(const Case& c, const Measurement& m, const RowContext& context);
 
 std::string random_id();  // 12 hexadecimal digits

@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace weft {
 namespace {
 
-double memory_us(const Work& work, const DeviceInfo& device) { return work.bytes / device.copy_tbps * 1e-6; }
+double memory_us(const Work& work, const DeviceInfo& device) {
+    return work.bytes / std::max(device.copy_tbps, device.read_tbps) * 1e-6;
+}
 double math_us(const Work& work, const DeviceInfo& device) {
     return work.flops / tflops_of(device, work.math) * 1e-6;
 }

@@ -10,18 +10,20 @@ namespace weft {
 
 class Rotation {
    public:
-    // `sets` sets of operands with the instance's contents as they are now.
-    Rotation(const Case& c, const Instance& instance, std::size_t sets);
+    // `sets` sets of operands with the contents that `like` began with; the first is `like` itself, which
+    // must outlive this.
+    Rotation(Instance& like, std::size_t sets);
 
-    std::size_t sets() const { return calls_.size(); }
-    const void* call(std::size_t set) const { return calls_[set].data(); }
+    std::size_t sets() const { return copies_.size() + 1; }
+    Instance& operator[](std::size_t set) { return set == 0 ? *first_ : copies_[set - 1]; }
 
-    // Sets whose memory together is at least `bytes`.
-    static std::size_t sets_for(const Case& c, const Instance& instance, double bytes);
+    // Sets that together move at least `bytes` when each call moves `each`.
+    static std::size_t sets_for(const Instance& like, double each, double bytes);
 
    private:
-    std::vector<Buffer> buffers_;
-    std::vector<std::vector<std::max_align_t>> calls_;
+    Instance* first_;
+    Buffer memory_;
+    std::vector<Instance> copies_;
 };
 
 }  // namespace weft

@@ -1,15 +1,20 @@
-// weft bench: device times beside the floor, and the host's cost of a call.
+// weft bench: times beside the floor and the baselines, and the host's cost of a call.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <optional>
+#include <random>
+#include <set>
 
+#include "bench/bench.h"
 #include "bench/evidence.h"
-#include "bench/floor.h"
 #include "bench/host.h"
+#include "bench/text.h"
 #include "cli/command.h"
-#include "cli/progress.h"
 #include "cli/select.h"
 
 namespace weft::cli {
@@ -17,8 +22,11 @@ namespace {
 
 struct Arguments {
     std::vector<std::string> words;
-    std::string workload, device, out, only;
-    MeasureOptions measure;
+    std::string workload, device, out, only, skip_done;
+    std::vector<std::string> against;
+    std::optional<std::uint64_t> seed;
+    double budget_s = 0;
+    BenchOptions bench;
     bool json = false, host = false;
 };
 
@@ -42,72 +50,112 @@ std::vector<NamedCase> cases_of(const Arguments& a) {
     return cases;
 }
 
-std::string microseconds(const std::optional<Statistics>& s) {
-    return s ? fmt::format("{:.2f}", s->median) : "-";
+// Lines of cases that a file of rows has already.
+std::set<std::string> cases_in(const std::string& path) {
+    std::set<std::string> lines;
+    if (path.empty()) return lines;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) {
+        const auto row = nlohmann::json::parse(line, nullptr, false);
+        if (row.is_object() && row.contains("case")) lines.insert(row["case"]);
+    }
+    return lines;
 }
 
-std::vector<std::string> cells(const NamedCase& c, const Measurement& m, const DeviceInfo& device) {
-    const bool timed = m.cold.has_value() && m.cold->median > 0;
-    return {c.workload.empty() ? c.c.line() : c.workload,
-            m.implementation,
-            microseconds(m.cold),
-            microseconds(m.hot),
-            m.floor_us > 0 ? fmt::format("{:.2f}", m.floor_us) : "-",
-            timed && m.floor_us > 0 ? fmt::format("{:.0f} %", 100 * m.floor_us / m.cold->median) : "-",
-            timed ? rate_text(m.work, device, m.cold->median) : "wrong: " + m.why};
-}
-
-std::vector<Measurement> measure_all(const std::vector<NamedCase>& cases, const Arguments& a, Device device) {
-    std::vector<Measurement> all;
-    Progress progress("bench", static_cast<std::int64_t>(cases.size()));
-    for (const NamedCase& c : cases) {
-        try {
-            all.push_back(measure(c.c, device, a.measure));
-        } catch (const Error& e) {
-            if (e.code() == ErrorCode::cuda) throw;  // the device's context may be unusable
-            all.emplace_back().why = e.what();
+// Rows on their way to a file, one case at a time: a run that is cut short keeps what it has.
+class Rows {
+   public:
+    Rows(const Arguments& a, nlohmann::json env) : env_(std::move(env)), json_(a.json) {
+        if (a.out.empty()) return;
+        file_.open(a.out, std::ios::app);
+        path_ = a.out;
+        write(env_);
+    }
+    void add(const NamedCase& c, const Measurement& m) {
+        for (auto& row : measurement_rows(c.c, m, {run_, env_["env"], c.workload})) {
+            write(row);
+            if (json_) rows_.push_back(std::move(row));
         }
-        progress.at(static_cast<std::int64_t>(all.size()));
     }
-    return all;
+    nlohmann::json all() const { return {{"env", env_}, {"rows", rows_}}; }
+
+   private:
+    void write(const nlohmann::json& row) {
+        if (path_.empty()) return;
+        file_ << row.dump() << std::endl;
+        if (!file_) throw Failure(kUsage, fmt::format("{}: can't be written", path_));
+    }
+    nlohmann::json env_;
+    std::string run_ = random_id(), path_;
+    std::ofstream file_;
+    std::vector<nlohmann::json> rows_;
+    bool json_;
+};
+
+Measurement measure(const NamedCase& c, const Arguments& a, Device device) {
+    Bench bench(c.c, device, a.bench);
+    bench.add_weft();
+    const auto& against = a.against;
+    if (against.empty() || std::find(against.begin(), against.end(), "card") != against.end())
+        bench.add_card();
+    return bench.run();
 }
 
-void write_rows(const std::string& path, const nlohmann::json& env, const std::vector<nlohmann::json>& rows) {
-    std::ofstream out(path, std::ios::app);
-    out << env.dump() << "\n";
-    for (const auto& row : rows) out << row.dump() << "\n";
-    if (!out.flush()) throw Failure(kUsage, fmt::format("{}: can't be written", path));
+// A case that can't be measured at all is a result without times, like a wrong one.
+Measurement attempt(const NamedCase& c, const Arguments& a, Device device) {
+    try {
+        return measure(c, a, device);
+    } catch (const Error& e) {
+        if (e.code() == ErrorCode::cuda) throw;  // the device's context may be unusable
+        Measurement m;
+        Result& result = m.results.emplace_back();
+        result.side = Side::weft;
+        result.name = "none";
+        result.why = e.what();
+        return m;
+    }
 }
 
-int bench_device(const Arguments& a) {
+std::string command_of(const Arguments& a) {
+    std::string text = "weft bench ";
+    text += a.workload.empty() ? fmt::format("'{}'", fmt::join(a.words, " ")) : "--workload " + a.workload;
+    if (!a.only.empty()) text += " --only " + a.only;
+    if (!a.bench.implementation.empty()) text += " --implementation " + a.bench.implementation;
+    return text + fmt::format(" --seed {}", a.bench.sample.seed);
+}
+
+int bench_device(Arguments a) {
     const Device device = a.device.empty() ? pick_device("cuda") : pick_device(a.device);
-    const std::vector<NamedCase> cases = cases_of(a);
-    const std::vector<Measurement> measured = measure_all(cases, a, device);
-    const std::string command =
-        fmt::format("weft bench {}{}", a.workload.empty() ? "" : "--workload ",
-                    a.workload.empty() ? fmt::format("'{}'", fmt::join(a.words, " ")) : a.workload);
-    const nlohmann::json env = environment_row(device, command);
-    const std::string run = random_id();
-    std::vector<nlohmann::json> rows;
-    std::vector<std::vector<std::string>> lines = {
-        {"CASE", "IMPLEMENTATION", "COLD us", "HOT us", "FLOOR us", "OF FLOOR", "RATE (cold)"}};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    std::vector<NamedCase> cases = cases_of(a);
+    const std::set<std::string> done = cases_in(a.skip_done);
+    std::erase_if(cases, [&](const NamedCase& c) { return done.contains(c.c.line()); });
+    a.bench.sample.seed = a.seed.value_or(std::random_device{}());
+    Rows rows(a, environment_row(device, command_of(a)));
+    const DeviceInfo info = with_rates(device_info(device), card_rates(device));
+    Summary summary;
+    std::size_t measured = 0;
     bool wrong = false;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-        lines.push_back(cells(cases[i], measured[i], device_info(device)));
-        for (auto& row : measurement_rows(cases[i].c, measured[i], {run, env["env"], cases[i].workload}))
-            rows.push_back(std::move(row));
-        wrong = wrong || !measured[i].checked;
+    for (const NamedCase& c : cases) {
+        if (a.budget_s > 0 && seconds() > a.budget_s) break;
+        const Measurement m = attempt(c, a, device);
+        ++measured;
+        const std::string title = c.workload.empty() ? c.c.line() : c.workload + "  " + c.c.line();
+        rows.add(c, m);
+        summary.add(c.workload.empty() ? c.c.line() : c.workload, m);
+        wrong = wrong || m.weft() == nullptr || !m.weft()->checked;
+        if (!a.json) std::cout << measurement_text(title, m, info) << "\n" << std::flush;
     }
-    if (!a.out.empty()) write_rows(a.out, env, rows);
     if (a.json) {
-        std::cout << nlohmann::json{{"env", env}, {"rows", rows}}.dump(2) << "\n";
+        std::cout << rows.all().dump(2) << "\n";
     } else {
-        std::cout
-            << table(lines)
-            << fmt::format(
-                   "\nmedians of {} replays of a graph on {}; each result was checked before and after; "
-                   "a kernel of one element takes {:.2f} us\n",
-                   a.measure.rounds, device_info(device).name, launch_floor_us(device));
+        std::cout << summary.text();
+        if (measured < cases.size())
+            std::cout << fmt::format("{} cases are left: the budget of {} s is spent\n",
+                                     cases.size() - measured, a.budget_s);
     }
     return wrong ? kWrong : kPassed;
 }
@@ -122,36 +170,44 @@ int bench(const Arguments& a) {
 }  // namespace
 
 Command bench_command() {
-    return {"bench", "Measure device time, beside the floor; --host: the host's cost of a call",
-            "A case is checked before it is timed and its outputs again afterwards; a wrong kernel gets no "
-            "time. A time is\n"
-            "the median over replays of a CUDA Graph of many calls, cold (operands rotate over three times "
-            "the L2 cache)\n"
-            "and hot (one set of operands). The floor follows from the contract's work and the card's rates. "
-            "Comparisons\n"
-            "with other libraries are the harness's business, not this command's.\n\n"
-            "Examples:\n  weft bench 'rms_norm x=bf16[4096,3072] weight=bf16[3072]'\n"
-            "  weft bench --workload workloads/transformer.csv --out evidence.jsonl\n"
-            "  weft bench gemm --only llama8b\n  weft bench --host\n",
-            [](CLI::App& app) -> std::function<int()> {
-                auto a = std::make_shared<Arguments>();
-                app.add_option("target", a->words, "a case line, or ops whose workload rows are measured");
-                app.add_option("--workload", a->workload, "a CSV file with a column 'case'");
-                app.add_option("--only", a->only,
-                               "of several rows those whose name has this in it, or of this op");
-                app.add_option("--implementation", a->measure.implementation,
-                               "this one, not the first that accepts");
-                app.add_option("--rounds", a->measure.rounds, "samples a case")
-                    ->check(CLI::Range(1, 10000))
-                    ->capture_default_str();
-                app.add_option("--seed", a->measure.seed, "of the inputs")->capture_default_str();
-                app.add_option("--device", a->device, "cuda (the default); others time the host, for tests");
-                app.add_option("--out", a->out,
-                               "append rows of evidence to this file, one JSON object a line");
-                app.add_flag("--host", a->host, "the host's cost of weft::run and of a prepared call");
-                app.add_flag("--json", a->json, "print JSON");
-                return [a] { return bench(*a); };
-            }};
+    return {
+        "bench", "Measure device time, beside the floor; --host: the host's cost of a call",
+        "A case is checked before it is timed and its outputs again afterwards; a wrong result gets no "
+        "time. Device\n"
+        "time is that of a CUDA Graph of many calls, eager time that of calls from the host; cold operands "
+        "rotate\n"
+        "over three times the L2 cache. Everything is interleaved in random order; beside weft run "
+        "cuBLASLt (products),\n"
+        "a copy and a read of the same bytes by the card, and one side again as noise. The floor follows "
+        "from the\n"
+        "contract's work and the rates that the card was measured to have. Python's baselines: python -m "
+        "weft.bench\n\n"
+        "Examples:\n  weft bench 'rms_norm x=bf16[4096,3072] weight=bf16[3072]'\n"
+        "  weft bench --workload workloads/transformer.csv --out rows.jsonl --budget-s 300\n"
+        "  weft bench --workload workloads/transformer.csv --out more.jsonl --skip-done rows.jsonl\n"
+        "  weft bench gemm --only llama8b\n  weft bench --host\n",
+        [](CLI::App& app) -> std::function<int()> {
+            auto a = std::make_shared<Arguments>();
+            app.add_option("target", a->words, "a case line, or ops whose workload rows are measured");
+            app.add_option("--workload", a->workload, "a CSV file with a column 'case'");
+            app.add_option("--only", a->only,
+                           "of several rows those whose name has this in it, or of this op");
+            app.add_option("--implementation", a->bench.implementation,
+                           "this one, not the first that accepts");
+            app.add_option("--rounds", a->bench.sample.rounds, "samples a case")
+                ->check(CLI::Range(1, 10000))
+                ->capture_default_str();
+            app.add_option("--seed", a->seed, "of the inputs and the order (default: a new one)");
+            app.add_option("--against", a->against, "of the baselines these: card, none (default: all)")
+                ->delimiter(',');
+            app.add_option("--budget-s", a->budget_s, "begin no case after so many seconds");
+            app.add_option("--skip-done", a->skip_done, "leave out the cases that this file has rows of");
+            app.add_option("--device", a->device, "cuda (the default); others time the host, for tests");
+            app.add_option("--out", a->out, "append rows of evidence to this file, one JSON object a line");
+            app.add_flag("--host", a->host, "the host's cost of weft::run and of a prepared call");
+            app.add_flag("--json", a->json, "print JSON");
+            return [a] { return bench(*a); };
+        }};
 }
 
 }  // namespace weft::cli

@@ -6,7 +6,7 @@
 #include <bit>
 #include <fstream>
 
-#include "cli/select.h"
+#include "core/describe.h"
 #include "io/safetensors.h"
 #include "verify/instance.h"
 
@@ -55,29 +55,6 @@ void add_result(Bundle& bundle, const std::string& name, const Tensor& t, const 
     bundle.add(name + ".written", t, DType::uint8, written);
 }
 
-nlohmann::json describe(const Trial& trial) {
-    const Contract& contract = trial.c.contract();
-    nlohmann::json tensors, options;
-    for (std::size_t i = 0; i < trial.c.tensors.size(); ++i) {
-        const TensorSpec& t = trial.c.tensors[i];
-        if (t.present) tensors[contract.fields()[i].name] = {{"dtype", name(t.dtype)}, {"shape", t.shape}};
-    }
-    for (std::size_t i = 0; i < trial.c.options.size(); ++i) {
-        const Option& o = contract.options()[i];
-        const double value = trial.c.options[i];
-        auto& entry = options[o.name];
-        switch (o.kind) {
-            case Option::Kind::choice: entry = o.choices[static_cast<std::size_t>(value)]; break;
-            case Option::Kind::boolean: entry = value != 0; break;
-            case Option::Kind::integer: entry = static_cast<std::int64_t>(value); break;
-            case Option::Kind::real: entry = static_cast<double>(static_cast<float>(value)); break;
-        }
-    }
-    if (options.is_null()) options = nlohmann::json::object();
-    return {{"op", contract.name()},        {"case", trial.c.line()}, {"seed", trial.seed},
-            {"values", name(trial.values)}, {"tensors", tensors},     {"options", options}};
-}
-
 void dump_trial(const std::filesystem::path& folder, const Trial& trial) {
     std::filesystem::create_directories(folder);
     const auto& fields = trial.c.contract().fields();
@@ -96,7 +73,10 @@ void dump_trial(const std::filesystem::path& folder, const Trial& trial) {
         if (t && f.writes()) add_result(results, f.name, t, oracle.find(t.data));
     }
     results.write(folder / "reference.safetensors");
-    std::ofstream(folder / "case.json") << describe(trial).dump(2) << "\n";
+    nlohmann::json description = describe(trial.c);
+    description["seed"] = trial.seed;
+    description["values"] = name(trial.values);
+    std::ofstream(folder / "case.json") << description.dump(2) << "\n";
 }
 
 }  // namespace

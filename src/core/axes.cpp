@@ -110,6 +110,19 @@ std::int64_t AxisExpression::evaluate(const AxisSizes& sizes) const {
     return stack[0];
 }
 
+bool AxisExpression::mentions(int axis) const {
+    return std::any_of(code_.begin(), code_.end(),
+                       [&](const Code& c) { return c.op == Op::axis && c.value == axis; });
+}
+
+bool AxisExpression::leads_with(int axis) const {
+    const auto times = std::count_if(code_.begin(), code_.end(),
+                                     [&](const Code& c) { return c.op == Op::axis && c.value == axis; });
+    const bool product =
+        std::none_of(code_.begin(), code_.end(), [](const Code& c) { return c.op == Op::add; });
+    return product && times == 1 && code_[0].op == Op::axis && code_[0].value == axis;
+}
+
 bool AxisExpression::solve(std::int64_t value, AxisSizes& sizes) const {
     int unknown = -1;
     for (const Code& c : code_) {

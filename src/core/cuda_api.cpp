@@ -38,6 +38,12 @@ Properties properties(int index) {
     return out;
 }
 
+std::string bus_id(int index) {
+    char text[32] = {};
+    require(cudaDeviceGetPCIBusId(text, sizeof(text), index), "reading the device's bus id");
+    return text;
+}
+
 void* allocate(int index, std::size_t bytes) {
     require(cudaSetDevice(index), "selecting the device");
     void* data = nullptr;
@@ -102,7 +108,7 @@ void launch_graph(void* graph, void* stream) {
             "launching a graph");
 }
 
-double time_us(void* stream, const std::function<void()>& work) {
+double time_us(void* stream, const std::function<void()>& work, const std::function<void()>& during) {
     struct Event {
         Event() { require(cudaEventCreate(&handle), "making an event"); }
         ~Event() { cudaEventDestroy(handle); }
@@ -115,6 +121,7 @@ double time_us(void* stream, const std::function<void()>& work) {
     require(cudaEventRecord(begin.handle, s), "recording an event");
     work();
     require(cudaEventRecord(end.handle, s), "recording an event");
+    if (during) during();
     require(cudaEventSynchronize(end.handle), "waiting for an event");
     float milliseconds = 0;
     require(cudaEventElapsedTime(&milliseconds, begin.handle, end.handle), "reading events");
@@ -135,6 +142,7 @@ namespace {
 bool compiled() { return false; }
 int device_count() { return 0; }
 Properties properties(int) { absent(); }
+std::string bus_id(int) { absent(); }
 void* allocate(int, std::size_t) { absent(); }
 void release(void*) noexcept {}
 void copy(void*, const void*, std::size_t) { absent(); }
@@ -144,7 +152,7 @@ bool is_capturing(void*) { absent(); }
 std::shared_ptr<void> make_stream(int) { absent(); }
 std::shared_ptr<void> capture(void*, const std::function<void()>&, int&) { absent(); }
 void launch_graph(void*, void*) { absent(); }
-double time_us(void*, const std::function<void()>&) { absent(); }
+double time_us(void*, const std::function<void()>&, const std::function<void()>&) { absent(); }
 
 }  // namespace weft::cuda
 

@@ -18,6 +18,7 @@ struct Properties {
 bool compiled();     // was weft built with CUDA?
 int device_count();  // 0 without a driver
 Properties properties(int index);
+std::string bus_id(int index);  // "00000000:1B:00.0"
 
 // Each throws Error(cuda) with the runtime's message.
 void* allocate(int index, std::size_t bytes);
@@ -31,7 +32,7 @@ std::shared_ptr<void> make_stream(int index);
 // What `work` queues on `stream`, as an executable graph; `nodes` is how many kernels and copies it has.
 std::shared_ptr<void> capture(void* stream, const std::function<void()>& work, int& nodes);
 void launch_graph(void* graph, void* stream);
-// Microseconds between events before and after `work`.
-double time_us(void* stream, const std::function<void()>& work);
+// Microseconds between events before and after `work`; `during` is called once it is queued.
+double time_us(void* stream, const std::function<void()>& work, const std::function<void()>& during);
 
 }  // namespace weft::cuda

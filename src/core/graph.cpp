@@ -22,11 +22,15 @@ OwnedStream::OwnedStream(Device device) {
     if (device.type == DeviceType::cuda) handle_ = cuda::make_stream(device.index);
 }
 
-double time_us(Context& context, const std::function<void()>& work) {
-    if (context.device().type == DeviceType::cuda) return cuda::time_us(context.stream().handle, work);
+double time_us(Context& context, const std::function<void()>& work, const std::function<void()>& during) {
+    if (context.device().type == DeviceType::cuda)
+        return cuda::time_us(context.stream().handle, work, during);
     const auto begin = std::chrono::steady_clock::now();
     work();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    const double us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    if (during) during();
+    return us;
 }
 
 }  // namespace weft

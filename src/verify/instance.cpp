@@ -1,6 +1,7 @@
 // Instance: memory, filling, poison.
 #include "verify/instance.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,6 +10,8 @@
 
 namespace weft {
 namespace {
+
+std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 double shaped(double value, Values values, Random& random) {
     switch (values) {
@@ -51,6 +54,31 @@ std::int64_t draw_integer(const Fill& fill, const Contract& contract, const Axis
     }
 }
 
+// Element i gets code i modulo their number.
+void fill_codes(const Tensor& view, const std::vector<std::uint64_t>& codes) {
+    const auto width = static_cast<std::size_t>(bits(view.dtype)) / 8;
+    if (width == 0) {  // two elements a byte
+        std::size_t next = 0;
+        for_each_offset(view, [&](std::int64_t i) {
+            store_element(view.dtype, view.data, i, decode(view.dtype, codes[next++ % codes.size()]));
+        });
+        return;
+    }
+    std::vector<char> packed(codes.size() * width);
+    for (std::size_t i = 0; i < codes.size(); ++i) std::memcpy(&packed[i * width], &codes[i], width);
+    std::size_t next = 0;  // in bytes
+    for_each_run(view, [&](std::int64_t offset, std::int64_t count) {
+        auto* to = static_cast<char*>(view.data) + static_cast<std::size_t>(offset) * width;
+        for (std::size_t left = static_cast<std::size_t>(count) * width; left > 0;) {
+            const std::size_t take = std::min(left, packed.size() - next);
+            std::memcpy(to, &packed[next], take);
+            to += take;
+            left -= take;
+            next = (next + take) % packed.size();
+        }
+    });
+}
+
 void fill_field(const Case& c, std::size_t field, const AxisSizes& sizes, const Tensor& view,
                 std::uint64_t seed, Values values) {
     Random random(seed, field);
@@ -58,12 +86,10 @@ void fill_field(const Case& c, std::size_t field, const AxisSizes& sizes, const 
     // Large tensors repeat their first elements, a prime number of them, so that no two rows are alike.
     constexpr std::size_t kPeriod = 1'000'003;
     if (is_floating(view.dtype)) {
-        std::vector<double> drawn;
-        std::size_t next = 0;
-        for_each_offset(view, [&](std::int64_t i) {
-            if (drawn.size() < kPeriod) drawn.push_back(draw(f.fill, values, random));
-            store_element(view.dtype, view.data, i, drawn[next++ % kPeriod]);
-        });
+        const auto n = std::min(kPeriod, static_cast<std::size_t>(view.numel()));
+        std::vector<std::uint64_t> codes(n);
+        for (std::uint64_t& code : codes) code = encode(view.dtype, draw(f.fill, values, random));
+        fill_codes(view, codes);
     } else {
         for_each_offset(view, [&](std::int64_t i) {
             store_integer(view.dtype, view.data, i,
@@ -75,31 +101,77 @@ void fill_field(const Case& c, std::size_t field, const AxisSizes& sizes, const 
 }  // namespace
 
 Instance::Instance(const Case& c, Device device, std::uint64_t seed, Values values, int poison)
-    : case_(c), device_(device), buffers_(c.tensors.size()), initial_(c.tensors.size()) {
+    : case_(c), device_(device), poison_(poison) {
     const AxisSizes sizes = c.check();
-    std::vector<void*> bases(c.tensors.size(), nullptr);
+    Contents contents(c.tensors.size());
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
         const TensorSpec& spec = c.tensors[i];
         if (!spec.present || spec.alias >= 0) continue;
         const auto size = static_cast<std::size_t>(weft::bytes(spec.dtype, spec.span()));
-        initial_[i].assign(size + 2 * guard(), static_cast<std::byte>(poison));
+        contents[i].assign(size + 2 * guard(), static_cast<std::byte>(poison));
         if (c.contract().fields()[i].reads() && size > 0) {
-            fill_field(c, i, sizes, spec.over(initial_[i].data() + guard(), kCpu), seed, values);
+            fill_field(c, i, sizes, spec.over(contents[i].data() + guard(), kCpu), seed, values);
         }
-        buffers_[i] = Buffer(device, initial_[i].size());
-        bases[i] = static_cast<char*>(buffers_[i].data()) + guard();
-        upload(i);
     }
-    call_.resize(c.contract().size() / sizeof(std::max_align_t) + 1);
-    c.bind(call_.data(), bases, device);
+    initial_ = std::make_shared<const Contents>(std::move(contents));
+    bind();
+}
+
+Instance::Instance(const Instance& like, void* memory)
+    : case_(like.case_), device_(like.device_), poison_(like.poison_), initial_(like.initial_) {
+    auto* at = static_cast<char*>(memory);
+    for (const auto& contents : *initial_) {
+        memory_.push_back(contents.empty() ? nullptr : at);
+        at += padded(contents.size());
+    }
+    bind();
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+        copy_bytes(memory_[i], device_, like.memory_[i], device_, (*initial_)[i].size());
+    }
+}
+
+std::size_t Instance::footprint() const {
+    std::size_t bytes = 0;
+    for (const auto& contents : *initial_) bytes += padded(contents.size());
+    return bytes;
+}
+
+// Memory of its own unless it was given some, and the op struct over it.
+void Instance::bind() {
+    const bool own = memory_.empty();
+    std::vector<void*> bases(initial_->size(), nullptr);
+    for (std::size_t i = 0; i < bases.size(); ++i) {
+        if (own) {
+            buffers_.emplace_back(device_, (*initial_)[i].size());
+            memory_.push_back(buffers_.back().data());
+            upload(i);
+        }
+        if (memory_[i] != nullptr) bases[i] = static_cast<char*>(memory_[i]) + guard();
+    }
+    call_.resize(case_.contract().size() / sizeof(std::max_align_t) + 1);
+    case_.bind(call_.data(), bases, device_);
 }
 
 void Instance::upload(std::size_t field) {
-    copy_bytes(buffers_[field].data(), device_, initial_[field].data(), kCpu, initial_[field].size());
+    copy_bytes(memory_[field], device_, (*initial_)[field].data(), kCpu, (*initial_)[field].size());
 }
 
 void Instance::reset() {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) upload(i);
+    const auto& fields = case_.contract().fields();
+    std::vector<bool> written(memory_.size());
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+        const TensorSpec& spec = case_.tensors[i];
+        if (spec.present && fields[i].writes())
+            written[spec.alias < 0 ? i : static_cast<std::size_t>(spec.alias)] = true;
+    }
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+        if (!written[i]) continue;
+        if (fields[i].reads()) {
+            upload(i);
+        } else {
+            fill_bytes(memory_[i], device_, poison_, (*initial_)[i].size());
+        }
+    }
 }
 
 void Instance::run(Context& context) const {
@@ -108,8 +180,8 @@ void Instance::run(Context& context) const {
 }
 
 std::vector<std::byte> Instance::bytes(std::size_t field) const {
-    std::vector<std::byte> out(buffers_[field].size());
-    copy_bytes(out.data(), kCpu, buffers_[field].data(), device_, out.size());
+    std::vector<std::byte> out((*initial_)[field].size());
+    copy_bytes(out.data(), kCpu, memory_[field], device_, out.size());
     return out;
 }
 

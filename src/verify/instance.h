@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "weft/case.h"
@@ -20,17 +21,25 @@ enum class Values {
 
 class Instance {
    public:
+    using Contents = std::vector<std::vector<std::byte>>;  // by field; empty where absent or shared
+
     // The same inputs for the same case, seed and values on every device. `poison` fills outputs and guards.
     Instance(const Case& c, Device device, std::uint64_t seed, Values values, int poison = 0xff);
+    // The same contents once more, over `footprint()` bytes of the caller's, aligned to 256.
+    Instance(const Instance& like, void* memory);
 
     const void* call() const { return call_.data(); }
     void run(Context& context) const;  // checks, dispatches, launches, waits
-    void reset();                      // outputs back to poison, in-out fields to their input
+    void reset();  // outputs back to poison, in-out fields and what an output shares to their input
 
     Device device() const { return device_; }
+    const Case& source() const { return case_; }
     // A field's memory as it is now, guards included, on the host. Empty where absent or shared.
     std::vector<std::byte> bytes(std::size_t field) const;
-    const std::vector<std::byte>& initial(std::size_t field) const { return initial_[field]; }
+    const std::vector<std::byte>& initial(std::size_t field) const { return (*initial_)[field]; }
+    std::shared_ptr<const Contents> initial() const { return initial_; }
+    void* memory(std::size_t field) const { return memory_[field]; }  // guards included
+    std::size_t footprint() const;
     // Where the field's element 0 lies in those bytes.
     std::size_t first_byte(std::size_t field) const;
 
@@ -38,13 +47,16 @@ class Instance {
         256;  // bytes of poison on either side on a GPU; sanitizers guard the host
 
    private:
+    void bind();
     void upload(std::size_t field);
     std::size_t guard() const { return device_.type == DeviceType::cuda ? kGuard : 0; }
 
     Case case_;
     Device device_;
-    std::vector<Buffer> buffers_;
-    std::vector<std::vector<std::byte>> initial_;
+    int poison_;
+    std::vector<Buffer> buffers_;  // none where the memory is the caller's
+    std::vector<void*> memory_;    // by field
+    std::shared_ptr<const Contents> initial_;
     std::vector<std::max_align_t> call_;
 };
 
@@ -62,6 +74,17 @@ void for_each_offset(const Tensor& t, Use use) {
             index[axis] = 0;
         }
     }
+}
+
+// The same as runs of consecutive elements: use(offset of the first, how many).
+template <class Use>
+void for_each_run(const Tensor& t, Use use) {
+    Tensor heads = t;
+    std::int64_t run = 1;
+    while (heads.rank > 0 && (t.shape[heads.rank - 1] == 1 || t.stride[heads.rank - 1] == run)) {
+        run *= t.shape[--heads.rank];
+    }
+    if (t.numel() > 0) for_each_offset(heads, [&](std::int64_t offset) { use(offset, run); });
 }
 
 }  // namespace weft

@@ -304,10 +304,17 @@ TEST(Bench, OnTheHostMeasuresForTests) {
     std::ifstream in(path);
     std::vector<nlohmann::json> rows;
     for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
-    ASSERT_EQ(rows.size(), 3u);
+    ASSERT_EQ(rows.size(), 21u)
+        << "the environment; weft, the card's copy, read and launch, noise: 4 times each";
     EXPECT_EQ(rows[1]["env"], rows[0]["env"]);
     EXPECT_EQ(rows[1]["cache"], "cold");
     EXPECT_TRUE(rows[2]["checked"].get<bool>());
+    const Result again =
+        weft({"bench", "planted x=fp32[4,4]", "--device", "cpu", "--rounds", "2", "--skip-done", path});
+    EXPECT_THAT(again.out, HasSubstr("0 cases"));
+    const Result alone = weft({"bench", "planted x=fp32[4,4]", "--device", "cpu", "--rounds", "2",
+                               "--against", "none", "--json", "--seed", "4"});
+    EXPECT_EQ(nlohmann::json::parse(alone.out)["rows"].size(), 8u) << "weft and its noise";
     const Result wrong = weft({"bench", "planted x=fp32[4,9]", "--device", "cpu", "--rounds", "2"});
     EXPECT_EQ(wrong.code, 1);
     EXPECT_THAT(wrong.out, HasSubstr("wrong: out[0,2]"));

@@ -49,6 +49,7 @@ struct Probe {
                     if (!op.y || op.y.dtype == op.x.dtype) return std::nullopt;
                     return Violation{"y", "expected dtype " + std::string(name(op.x.dtype)) + " as x"};
                 })
+                .independent({"..."})
                 .tolerance("2 roundings")
                 .source("nothing");
         return c;

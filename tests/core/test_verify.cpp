@@ -140,7 +140,6 @@ TEST(Fuzzer, CountsWhatRanAndIsRepeatable) {
 }
 
 TEST(Sampling, TakesAPartOfLongCallsOnly) {
-    EXPECT_EQ(sample_of(Case::parse("probe x=bf16[3,8]")), 1);
     Oracle oracle(true);
     EXPECT_TRUE(oracle.wants(17));
     oracle.sample(100);
@@ -148,6 +147,72 @@ TEST(Sampling, TakesAPartOfLongCallsOnly) {
     for (std::int64_t i = 0; i < 100000; ++i) wanted += oracle.wants(i) ? 1 : 0;
     EXPECT_GT(wanted, 700);
     EXPECT_LT(wanted, 1300);
+}
+
+TEST(Parts, FollowFromTheDeclaredAxes) {
+    const auto names = [](const char* line) {
+        std::vector<std::string> found;
+        for (const Cut& cut : cuts_of(Case::parse(line)))
+            found.push_back(cut.name + "=" + std::to_string(cut.size));
+        return found;
+    };
+    using testing::ElementsAre;
+    EXPECT_THAT(names("probe x=bf16[3,5,8]"), ElementsAre("...=3", "...=5"));
+    EXPECT_THAT(names("probe x=bf16[1,5,8]"), ElementsAre("...=5"));
+    EXPECT_THAT(names("gemm a=bf16[4,16] b=bf16[8,16]"), ElementsAre("...=4", "n=8"));
+    EXPECT_THAT(names("attention q=bf16[2,3,8,16] k=bf16[2,3,4,16] v=bf16[2,3,4,16]"),
+                ElementsAre("batch=2", "kv_heads=4"));
+    EXPECT_THAT(names("quantize x=bf16[4,16] token_scale=fp32[4]"), ElementsAre("...=4"));
+    EXPECT_TRUE(names("quantize x=bf16[4,16] tensor_scale=fp32[1]").empty()) << "one scale of all rows";
+}
+
+TEST(Parts, AreCallsOfTheirOwn) {
+    const Case c = Case::parse("attention q=bf16[2,3,8,16] k=bf16[2,5,4,16] v=bf16[2,5,4,16] lse=fp32");
+    const Case part = part_case(c, cuts_of(c), {{1, 2}, {1, 3}});
+    EXPECT_EQ(
+        part.line(),
+        "attention q=bf16[1,3,4,16] k=bf16[1,5,2,16] v=bf16[1,5,2,16] out=bf16[1,3,4,16] lse=fp32[1,4,3]");
+    EXPECT_NO_THROW(part.check());
+}
+
+// Every op whose parts are said to be calls: a sampled reference agrees with the implementation on all of
+// them.
+TEST(Parts, AgreeWithTheWholeCall) {
+    for (const char* line :
+         {"probe x=bf16[6,5,8]+3 weight=fp32[8] y=bf16[6,5,8]{80,16,2} sums=fp32",
+          "probe x=bf16[40,8] out=@x",
+          "rms_norm x=bf16[2,20,64] weight=bf16[64] residual=bf16[2,20,64] residual_out=bf16[2,20,64] "
+          "out=fp8_e4m3 token_scale=fp32",
+          "layer_norm x=bf16[30,64] bias=bf16[64]", "softmax x=fp16[30,64]",
+          "quantize x=bf16[30,64] token_scale=fp32",
+          "dequantize x=fp8_e4m3[30,64] out=bf16 token_scale=fp32[30]",
+          "embedding ids=int32[30] table=bf16[50,64]", "gated_activation out=bf16[30,32] x=bf16[30,64]",
+          "residual_add x=bf16[30,64] residual=bf16[30,64]", "rope x=bf16[3,5,6,16] start=7",
+          "patch_im2col image=uint8[6,4,4,3] out=bf16[24,12] patch=2",
+          "gemm a=bf16[30,16] b=bf16[50,16] bias=bf16[50] residual=bf16[30,50]",
+          "attention q=bf16[3,5,8,16] k=bf16[3,9,4,16] v=bf16[3,9,4,16] causal=true lse=fp32"}) {
+        const Case c = Case::parse(line);
+        const Instance operands(c, kCpu, 3, Values::usual), result(c, kCpu, 3, Values::usual);
+        Context context(kCpu);
+        result.run(context);
+        EXPECT_EQ(Reference(operands).sampled(), "");
+        const Reference sampled(operands, {.threads = 2, .operations = 1000, .elements = 1e6});
+        EXPECT_THAT(sampled.sampled(), HasSubstr("parts (")) << line;
+        const Outcome outcome = sampled.compare(result);
+        EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
+        EXPECT_TRUE(Reference(operands).compare(result).passed) << line;
+    }
+}
+
+TEST(Parts, FindAWrongElementAndNameItsPlace) {
+    const Case c = Case::parse("probe x=fp32[100,8]");
+    const Instance operands(c, kCpu, 3, Values::usual), result(c, kCpu, 3, Values::usual);
+    Context context(kCpu);
+    result.run(context);
+    const Reference sampled(operands, {.threads = 2, .operations = 1000, .elements = 1e6});
+    const Tensor out = static_cast<const Probe*>(result.call())->out;
+    store_element(out.dtype, out.data, 99 * 8 + 7, 1e6);  // the last row is always looked at
+    EXPECT_THAT(sampled.compare(result).why, HasSubstr("out[99,7]: got 1000000"));
 }
 
 }  // namespace

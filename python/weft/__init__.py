@@ -1,0 +1,17 @@
+"""weft: fused kernels for transformer inference, each with an executable specification.
+
+Every op of the library is a function here, made from its contract: `weft.rms_norm(x, weight)` allocates its
+output in the framework of its input (PyTorch, JAX, NumPy), `weft.rms_norm(x, weight, out=y)` writes where it is told.
+"""
+
+from __future__ import annotations
+
+from weft._op import OPS as _OPS
+from weft._op import function as _function
+
+__version__ = "0.1.0"
+
+for _op in _OPS.values():
+    globals()[_op.name] = _function(_op)
+
+__all__ = sorted(_OPS)  # noqa: PLE0605 - what the registry holds

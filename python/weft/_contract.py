@@ -1,0 +1,171 @@
+"""An op's contract in Python: its fields and options, and what its outputs are for given inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+class Axis:
+    """One axis of a pattern: a sum of products of axis names and numbers, such as `(q_heads+2*kv_heads)*dim`."""
+
+    def __init__(self, text: str) -> None:
+        self.names = tuple(dict.fromkeys(re.findall(r"[a-z_]\w*", text)))
+        # The contract's own text, and Python at once; it works on PyTorch's symbolic sizes too.
+        self.value = eval(f"lambda {', '.join(self.names)}: {text}")
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """Raises KeyError where a size is unknown."""
+        size: int = self.value(*[sizes[name] for name in self.names])
+        return size
+
+    def solve(self, size: int, sizes: dict[str, int]) -> None:
+        """Adds the one name that is unknown, if the size determines it: the text is linear in it."""
+        unknown = [name for name in self.names if name not in sizes]
+        if len(unknown) != 1:
+            return
+        at0, at1 = (self.evaluate({**sizes, unknown[0]: value}) for value in (0, 1))
+        if at1 > at0:
+            sizes[unknown[0]] = (size - at0) // (at1 - at0)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A tensor of an op."""
+
+    name: str
+    role: str  # in, out, in-out
+    optional: bool
+    axes: str
+    dtypes: tuple[str, ...]
+    layout: str
+    in_place_of: tuple[str, ...]
+    meaning: str
+
+    @property
+    def reads(self) -> bool:
+        return self.role != "out"
+
+    @property
+    def writes(self) -> bool:
+        return self.role != "in"
+
+    @cached_property
+    def pattern(self) -> tuple[bool, tuple[Axis, ...]]:
+        """Does it begin with any leading axes, and what follows."""
+        words = self.axes.split()
+        ellipsis = words[:1] == ["..."]
+        return ellipsis, tuple(Axis(word) for word in words[ellipsis:])
+
+
+@dataclass(frozen=True)
+class Option:
+    """A number or a choice of an op."""
+
+    name: str
+    kind: str  # real, integer, boolean, choice
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What an op takes and gives."""
+
+    name: str
+    formula: str
+    fields: tuple[Field, ...]
+    options: tuple[Option, ...]
+    tolerance: str
+    replaces: str
+
+    @staticmethod
+    def of(described: Mapping[str, Any]) -> Contract:
+        """From the library's JSON."""
+
+        def tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+            return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+
+        return Contract(
+            name=described["op"],
+            formula=described["formula"],
+            fields=tuple(Field(**tuples(entry)) for entry in described["fields"]),
+            options=tuple(Option(**tuples(entry)) for entry in described["options"]),
+            tolerance=described["tolerance"],
+            replaces=described["replaces"],
+        )
+
+    @cached_property
+    def inputs(self) -> tuple[Field, ...]:
+        """What a call reads, required fields first."""
+        return _required_first(field for field in self.fields if field.reads)
+
+    @cached_property
+    def outputs(self) -> tuple[Field, ...]:
+        """What a call writes only, required fields first."""
+        return _required_first(field for field in self.fields if field.role == "out")
+
+    @cached_property
+    def results(self) -> tuple[Field, ...]:
+        """What a call returns: required outputs, what it updates in place, optional outputs."""
+        updated = [field for field in self.fields if field.role == "in-out"]
+        required = [field for field in self.outputs if not field.optional]
+        return (*required, *updated, *(field for field in self.outputs if field.optional))
+
+    @cached_property
+    def typed_outputs(self) -> tuple[Field, ...]:
+        """Required outputs of which the caller chooses the dtype."""
+        return tuple(field for field in self.outputs if not field.optional and len(field.dtypes) > 1)
+
+    def shapes(
+        self, wanted: Iterable[Field], given: Mapping[str, Sequence[int]], options: Mapping[str, Any]
+    ) -> list[Shape]:
+        """The shapes of outputs, from those of the given fields. Raises ValueError where one doesn't follow."""
+        sizes = {option.name: options[option.name] for option in self.options if option.kind == "integer"}
+        leading: Shape | None = None
+        for _ in range(2):  # the second round knows the axes that later fields bound
+            for field in self.fields:
+                shape = given.get(field.name)
+                if shape is None:
+                    continue
+                ellipsis, axes = field.pattern
+                rank = len(shape) - len(axes)
+                if rank < 0 or (rank > 0 and not ellipsis):
+                    continue  # for the library's check to report
+                if ellipsis and leading is None:
+                    leading = tuple(shape[:rank])
+                for axis, size in zip(axes, shape[rank:], strict=True):
+                    axis.solve(size, sizes)
+        return [self._shape(field, leading, sizes) for field in wanted]
+
+    def _shape(self, field: Field, leading: Shape | None, sizes: Mapping[str, int]) -> Shape:
+        ellipsis, axes = field.pattern
+        try:
+            named = tuple([axis.evaluate(sizes) for axis in axes])
+        except KeyError:
+            named = None
+        if named is None or (ellipsis and leading is None):
+            raise ValueError(
+                f"{self.name}.{field.name}: its shape [{field.axes}] doesn't follow from the other fields"
+            )
+        return (*leading, *named) if ellipsis and leading is not None else named
+
+    def default_dtype(self, field: Field, given: Mapping[str, str]) -> str:
+        """An output's dtype where the caller leaves it open.
+
+        That of the first tensor that it may take the place of, else of the first input, whose dtype it may have;
+        else the first of its own.
+        """
+        sources = [*field.in_place_of, *(source.name for source in self.inputs)]
+        return next((given[name] for name in sources if given.get(name) in field.dtypes), field.dtypes[0])
+
+
+def _required_first(fields: Iterable[Field]) -> tuple[Field, ...]:
+    return tuple(sorted(fields, key=lambda field: field.optional))

@@ -1,0 +1,76 @@
+"""NumPy: arrays as CPU tensors, without a copy. bf16 and fp8 are those of ml_dtypes, where that is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from weft import _library
+from weft._op import Op, Values
+
+NAMES = {
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float8_e4m3fn": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2",
+    "int8": "int8",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint8",
+    "bool": "uint8",
+}
+_BY_WEFT = {name: numpy_name for numpy_name, name in NAMES.items() if numpy_name != "bool"}
+_array = _library.function("array")
+
+
+def name_of(dtype: Any) -> str | None:
+    """weft's name of a dtype; None where it has none."""
+    found = np.dtype(dtype)
+    return NAMES.get(found.name) if found.isnative else None
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The dtype that weft calls so. Raises TypeError where only ml_dtypes has it and that is not installed."""
+    try:
+        return np.dtype(_BY_WEFT[name])
+    except (KeyError, TypeError):
+        pass
+    try:
+        import ml_dtypes  # noqa: PLC0415
+
+        return np.dtype(getattr(ml_dtypes, _BY_WEFT[name]))
+    except (KeyError, ImportError, AttributeError):
+        raise TypeError(f"NumPy has no {name}; ml_dtypes brings bf16 and fp8") from None
+
+
+def run(op: Op, values: Values) -> Any:
+    """A call of a weft function on NumPy arrays."""
+    fields = op.missing(values)
+    for field, shape in zip(fields, op.shapes(fields, values) if fields else [], strict=True):
+        values[field.name] = np.empty(shape, dtype_of(op.dtype(field, values, name_of)))
+    views = {
+        field.name: _view(op, field.name, values[field.name], field.writes)
+        for field in op.contract.fields
+        if isinstance(values[field.name], np.ndarray | np.generic)
+    }
+    op.function(*op.arguments(values | views))
+    return op.result(values)
+
+
+def _view(op: Op, field: str, array: Any, writes: bool) -> tvm_ffi.Tensor:
+    where = f"{op.name}.{field}"
+    name = name_of(array.dtype)
+    if name is None:
+        raise TypeError(f"{where}: weft has no dtype {array.dtype}")
+    if writes and not array.flags.writeable:
+        raise ValueError(f"{where}: the array is read-only")
+    if any(stride % array.itemsize for stride in array.strides):
+        raise ValueError(
+            f"{where}: strides {array.strides} are no multiples of the element's {array.itemsize} bytes"
+        )
+    strides = [stride // array.itemsize for stride in array.strides]
+    address = array.__array_interface__["data"][0]
+    return _array(address, name, tvm_ffi.Shape(array.shape), tvm_ffi.Shape(strides))

@@ -1,0 +1,131 @@
+// Recording, interleaving, sampling.
+#include "bench/sampler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <numeric>
+
+#include "verify/random.h"
+#include "weft/memory.h"
+
+namespace weft {
+namespace {
+
+constexpr double kMostCalls = 16384;  // in one graph
+
+double host_us(const std::function<void()>& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+Sampler::Sampler(Context& context, std::size_t sets, const SampleOptions& options)
+    : context_(&context), sets_(sets), options_(options), clock_(context.device()) {}
+
+// Enough to fill a sample, each set equally often.
+std::size_t Sampler::calls_of(const Callable& callable, Time time, std::size_t sets) {
+    constexpr double kEagerShare = 0.25;  // of a sample's time: eager calls are long already
+    const auto few = [&] {
+        for (int i = 0; i < 3; ++i) callable.call(0);
+    };
+    const double once =
+        std::max(0.5, time == Time::device ? time_us(*context_, few) / 3
+                                           : host_us([&] {
+                                                 few();
+                                                 synchronize(context_->device(), context_->stream());
+                                             }) / 3);
+    const double wanted = options_.replay_us * (time == Time::eager ? kEagerShare : 1) / once;
+    const auto rounds =
+        static_cast<std::size_t>(std::clamp(wanted, 1.0, kMostCalls) / static_cast<double>(sets));
+    // An eager sample may be of fewer calls than there are sets: the next sample goes on with other sets.
+    if (time == Time::eager) return static_cast<std::size_t>(std::clamp(wanted, 1.0, 1000.0));
+    return std::max<std::size_t>(1, rounds) * sets;
+}
+
+Sampler::Entry Sampler::make(const Callable& callable, Result& into, Time time, Cache cache) {
+    Entry entry{callable, &into, time, cache, cache == Cache::cold ? sets_ : 1, 1, {}};
+    entry.calls = calls_of(callable, time, entry.sets);
+    into.at(time, cache).emplace();
+    if (time == Time::eager) return entry;
+    if (callable.record) {
+        entry.replay = callable.record(entry.sets, entry.calls);
+    } else {
+        const auto graph = std::make_shared<Graph>(*context_, [call = callable.call, entry] {
+            for (std::size_t i = 0; i < entry.calls; ++i) call(i % entry.sets);
+        });
+        entry.replay = [graph] { graph->replay(); };
+    }
+    entry.replay();
+    synchronize(context_->device(), context_->stream());
+    return entry;
+}
+
+void Sampler::add(const Callable& callable, Result& into) {
+    std::vector<Entry> made;  // all of them or, where one can't be recorded, none
+    for (const Time time : kTimes) {
+        for (const Cache cache : kCaches) {
+            if (time == Time::device || options_.eager) made.push_back(make(callable, into, time, cache));
+        }
+    }
+    std::move(made.begin(), made.end(), std::back_inserter(entries_));
+}
+
+double Sampler::eager_us(const Entry& entry) {
+    const std::size_t first = entry.result->at(entry.time, entry.cache)->samples.size() * entry.calls;
+    return host_us([&] {
+        for (std::size_t i = 0; i < entry.calls; ++i) entry.callable.call((first + i) % entry.sets);
+        synchronize(context_->device(), context_->stream());
+    });
+}
+
+void Sampler::sample(Entry& entry) {
+    Timing& timing = *entry.result->at(entry.time, entry.cache);
+    ClockReading reading;
+    const double us = entry.time == Time::eager
+                          ? eager_us(entry)
+                          : time_us(*context_, entry.replay, [&] { reading = clock_.read(); });
+    if (entry.time == Time::eager) reading = clock_.read();
+    if (reading.throttled()) {
+        ++timing.dropped;
+        return;
+    }
+    timing.samples.push_back(us / static_cast<double>(entry.calls));
+    timing.power_capped += reading.power_capped() ? 1 : 0;
+    if (reading.sm_mhz > 0) timing.sm_mhz.push_back(reading.sm_mhz);
+}
+
+void Sampler::run() {
+    Random random(options_.seed, 3);
+    std::vector<std::size_t> order(entries_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto wanted = static_cast<std::size_t>(options_.rounds);
+    for (int round = 0; round < 2 * options_.rounds; ++round) {  // as many again where samples were dropped
+        for (std::size_t i = order.size(); i > 1; --i) {
+            std::swap(order[i - 1],
+                      order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);
+        }
+        bool missing = false;
+        for (const std::size_t i : order) {
+            const Timing& timing = *entries_[i].result->at(entries_[i].time, entries_[i].cache);
+            if (timing.samples.size() < wanted) sample(entries_[i]);
+            missing = missing || timing.samples.size() < wanted;
+        }
+        if (!missing) break;
+    }
+}
+
+std::size_t Sampler::last_sample(Result& of, Cache cache) {
+    for (Entry& entry : entries_) {
+        if (entry.result != &of || entry.time != Time::device || entry.cache != cache) continue;
+        sample(entry);
+        return (entry.calls - 1) % entry.sets;
+    }
+    return 0;
+}
+
+}  // namespace weft

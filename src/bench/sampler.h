@@ -1,0 +1,52 @@
+// Interleaved samples: every callable, time and cache state in a new random order each round.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/gpu_clock.h"
+#include "bench/measurement.h"
+#include "weft/graph.h"
+
+namespace weft {
+
+struct SampleOptions {
+    int rounds = 15;          // samples of each
+    double replay_us = 2000;  // a sample is of enough calls to take so long
+    std::uint64_t seed = 0;
+    bool eager = true;
+};
+
+class Sampler {
+   public:
+    // `sets`: how many operand sets cold calls go round; hot ones stay on the first.
+    Sampler(Context& context, std::size_t sets, const SampleOptions& options);
+
+    // Records a callable's graphs. It must have been called before: plans are chosen, scratch has its size.
+    void add(const Callable& callable, Result& into);
+    void run();
+    // One more sample of the device's time, for its outputs: returns the set that the last call worked on.
+    std::size_t last_sample(Result& of, Cache cache);
+
+   private:
+    struct Entry {
+        Callable callable;
+        Result* result = nullptr;
+        Time time = Time::device;
+        Cache cache = Cache::cold;
+        std::size_t sets = 1, calls = 1;
+        std::function<void()> replay;  // of device time
+    };
+    Entry make(const Callable& callable, Result& into, Time time, Cache cache);
+    void sample(Entry& entry);
+    double eager_us(const Entry& entry);
+    std::size_t calls_of(const Callable& callable, Time time, std::size_t sets);
+
+    Context* context_;
+    std::size_t sets_;
+    SampleOptions options_;
+    GpuClock clock_;
+    std::vector<Entry> entries_;
+};
+
+}  // namespace weft

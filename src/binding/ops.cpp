@@ -1,0 +1,31 @@
+// One tvm-ffi function for each op of the registry: weft.op.NAME(fields..., options...).
+#include <tvm/ffi/function.h>
+
+#include "binding/arguments.h"
+#include "binding/contexts.h"
+#include "weft/op.h"
+
+namespace weft::binding {
+namespace {
+
+void run(const OpEntry& entry, tvm::ffi::PackedArgs args) {
+    Call call(entry.contract());
+    try {
+        call.read(args);
+        detail::run(entry, call.op(), context_for(call.device()));
+    } catch (const Error& error) {
+        call.rethrow(error);
+    }
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+    for (const OpEntry* entry : all_ops()) {
+        tvm::ffi::Function::SetGlobal(
+            "weft.op." + entry->contract().name(),
+            tvm::ffi::Function::FromPacked(
+                [entry](tvm::ffi::PackedArgs args, tvm::ffi::Any*) { run(*entry, args); }));
+    }
+}
+
+}  // namespace
+}  // namespace weft::binding

@@ -1,0 +1,108 @@
+// Cutting calls into parts.
+#include "verify/part.h"
+
+#include <algorithm>
+
+#include "weft/error.h"
+
+namespace weft {
+namespace {
+
+bool goes_through(const Cut& cut, const Field& field) {
+    if (cut.leading >= 0) return field.pattern.ellipsis;
+    return std::any_of(field.pattern.axes.begin(), field.pattern.axes.end(),
+                       [&](const AxisExpression& a) { return a.mentions(cut.axis); });
+}
+
+// How many leading axes "..." stands for.
+int leading_axes(const Case& c) {
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+        const AxisPattern& pattern = c.contract().fields()[i].pattern;
+        if (c.tensors[i].present && pattern.ellipsis) {
+            return static_cast<int>(c.tensors[i].shape.size()) - static_cast<int>(pattern.axes.size());
+        }
+    }
+    return 0;
+}
+
+std::vector<Cut> declared(const Case& c) {
+    const AxisSizes sizes = c.check();
+    std::vector<Cut> cuts;
+    for (const std::string& name : c.contract().independent()) {
+        if (name == "...") {
+            for (int d = 0; d < leading_axes(c); ++d) cuts.push_back({name, -1, d, 0});
+            continue;
+        }
+        const int axis = c.contract().axes().find(name);
+        if (axis < 0) throw Error(ErrorCode::internal, c.contract().name(), name, "is no axis of the op");
+        cuts.push_back({name, axis, -1, sizes.size[static_cast<std::size_t>(axis)]});
+    }
+    for (Cut& cut : cuts) {
+        for (std::size_t i = 0; i < c.tensors.size() && cut.leading >= 0; ++i) {
+            if (!c.tensors[i].present || !c.contract().fields()[i].pattern.ellipsis) continue;
+            cut.size = c.tensors[i].shape[static_cast<std::size_t>(cut.leading)];
+        }
+    }
+    return cuts;
+}
+
+}  // namespace
+
+std::vector<Cut> cuts_of(const Case& c) {
+    std::vector<Cut> cuts = declared(c);
+    std::erase_if(cuts, [&](const Cut& cut) {
+        bool in_all = cut.size > 1;
+        for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+            const Field& field = c.contract().fields()[i];
+            if (c.tensors[i].present && field.writes()) in_all = in_all && goes_through(cut, field);
+        }
+        return !in_all;
+    });
+    return cuts;
+}
+
+bool is_cut(const Field& field, const std::vector<Cut>& cuts) {
+    return std::any_of(cuts.begin(), cuts.end(), [&](const Cut& cut) { return goes_through(cut, field); });
+}
+
+Tensor share(const Tensor& whole, const Field& field, const std::vector<Cut>& cuts, const Part& part) {
+    Tensor t = whole;
+    const int named = static_cast<int>(field.pattern.axes.size());
+    for (std::size_t i = 0; i < cuts.size(); ++i) {
+        if (!goes_through(cuts[i], field)) continue;
+        if (cuts[i].leading >= 0) {
+            t = t.slice(cuts[i].leading, part[i].begin, part[i].end);
+            continue;
+        }
+        for (int j = 0; j < named; ++j) {
+            const AxisExpression& expression = field.pattern.axes[static_cast<std::size_t>(j)];
+            if (!expression.mentions(cuts[i].axis)) continue;
+            if (!expression.leads_with(cuts[i].axis)) {
+                throw Error(
+                    ErrorCode::internal, "", field.name,
+                    cuts[i].name + " is declared independent, but does not lead " + expression.text());
+            }
+            const int axis = whole.rank - named + j;
+            const std::int64_t each = whole.shape[axis] / cuts[i].size;
+            t = t.slice(axis, part[i].begin * each, part[i].end * each);
+        }
+    }
+    return t;
+}
+
+Case part_case(const Case& c, const std::vector<Cut>& cuts, const Part& part) {
+    Case less = c;
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+        TensorSpec& spec = less.tensors[i];
+        if (!spec.present) continue;
+        // Shapes are what counts: the address is made up.
+        const Tensor whole = c.tensors[i].over(reinterpret_cast<void*>(std::uintptr_t{1} << 40), kCpu);
+        const Tensor t = share(whole, c.contract().fields()[i], cuts, part);
+        spec.shape.assign(t.shape, t.shape + t.rank);
+        spec.stride.clear();
+        spec.offset = 0;
+    }
+    return less;
+}
+
+}  // namespace weft
