@@ -84,14 +84,16 @@ Callable Bench::implementation(Side side, const std::string& only) {
     return callable;
 }
 
-void Bench::add_weft() {
-    callables_.push_back(implementation(Side::weft, options_.implementation));
-    const std::string& name = callables_.back().name;
-    const std::string chosen = name.substr(0, name.find(' '));
+std::string Bench::chosen() { return implementation(Side::weft, options_.implementation).name; }
+
+void Bench::add_weft() { callables_.push_back(implementation(Side::weft, options_.implementation)); }
+
+void Bench::add_vendors() {
+    const std::string name = chosen(), own = name.substr(0, name.find(' '));
     for (const Verdict& v : explain(case_.op(), instance_.call(), context_.info())) {
         const bool vendor =
             std::find(std::begin(kVendors), std::end(kVendors), v.implementation) != std::end(kVendors);
-        if (vendor && v.reason.empty() && v.implementation != chosen)
+        if (vendor && v.reason.empty() && v.implementation != own)
             callables_.push_back(implementation(Side::baseline, v.implementation));
     }
 }
@@ -134,13 +136,14 @@ std::string Bench::check_first(const Callable& callable) {
 std::string Bench::check_last(const Callable& callable, Sampler& sampler, Result& result) {
     return guarded([&]() -> std::string {
         for (const Cache cache : kCaches) {
-            std::size_t set = cache == Cache::cold ? rotation_.sets() - 1 : 0;
+            const std::size_t set = overwrites_inputs() ? 0 : sampler.last_set(result, cache);
             rotation_[set].reset();
             if (!overwrites_inputs()) {
-                set = sampler.last_sample(result, cache);
+                sampler.last_sample(result, cache);
             } else if (callable.record) {
                 callable.record(1, 1)();
-                set = 0;
+            } else if (!callable.recordable) {
+                callable.call(set);
             } else {
                 Graph(context_, [&] { callable.call(set); }).replay();
             }
