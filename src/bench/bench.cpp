@@ -201,11 +201,12 @@ Measurement Bench::run() {
         result.computes = !callable.check;
         result.why = check_first(callable);
     }
-    const auto rival = std::find_if(m.results.begin(), m.results.end(), [](const Result& r) {
-        return r.side == Side::baseline && r.computes && r.why.empty();
-    });
-    const std::size_t again =
-        rival == m.results.end() ? 0 : static_cast<std::size_t>(rival - m.results.begin());
+    // The first baseline with a device time, else weft.
+    std::size_t again = 0;
+    for (std::size_t i = m.results.size(); i-- > 0;) {
+        const Result& r = m.results[i];
+        if (r.side == Side::baseline && r.computes && r.why.empty() && callables_[i].recordable) again = i;
+    }
     if (!callables_.empty() && m.results[again].why.empty() && m.results[again].computes) {
         callables_.push_back(callables_[again]);
         callables_.back().side = Side::noise;

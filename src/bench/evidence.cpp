@@ -45,7 +45,7 @@ void add_timing(nlohmann::json& row, const Timing& timing) {
 
 void add_ratio(nlohmann::json& row, const Result& weft, const Result& other, Time time, Cache cache) {
     const auto &fast = weft.at(time, cache), &slow = other.at(time, cache);
-    if (!fast || !slow || other.side == Side::weft || !other.computes) return;
+    if (!fast || !slow || other.side != Side::baseline || !other.computes) return;
     const Ratio r = ratio_of(slow->samples, fast->samples);
     row["weft_speedup"] = {{"ratio", r.ratio}, {"low", r.low}, {"high", r.high}};
 }

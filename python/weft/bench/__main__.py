@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import random
 import sys
 import time
@@ -12,10 +11,11 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from weft._library import parse_case
 from weft.baselines import every, state
 from weft.bench._measure import Measured, Options, environment, measure
 from weft.report.compare import summary_text
-from weft.report.rows import add_rows
+from weft.report.rows import add_rows, read
 
 
 def arguments() -> argparse.Namespace:
@@ -43,20 +43,16 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Names (empty for a case by itself) and lines, without those that are done."""
     done = set()
     if given.skip_done and given.skip_done.exists():
-        for line in given.skip_done.read_text().splitlines():
-            row = json.loads(line)
-            done.add((row.get("workload"), row.get("case")))
+        done = {(row.get("workload"), row.get("case")) for row in read(given.skip_done)}
     if given.case:
         yield "", " ".join(given.case)
         return
-    finished = {name for name, _ in done}
     with given.workload.open(newline="") as file:
         for row in csv.DictReader(file):
             name = f"{given.workload.stem}/{row['row']}"
             for line in filter(None, (part.strip() for part in row["case"].split(";"))):
                 wanted = given.only in name or line.startswith(given.only + " ")
-                single = ";" not in row["case"]
-                if wanted and not (single and name in finished) and (name, line) not in done:
+                if wanted and (name, parse_case(line)["case"]) not in done:
                     yield name, line
 
 
@@ -97,7 +93,7 @@ def main() -> int:
         implementation=given.implementation,
     )
     env, run, begin = environment(given.device, command(given, seed)), uuid.uuid4().hex[:12], time.monotonic()
-    path, rows, told, left = destination(given), [], set(), 0
+    path, rows, told, left = destination(given), [env], set(), 0
     for name, line in cases(given):
         if given.budget_s and time.monotonic() - begin > given.budget_s:
             left += 1
@@ -110,12 +106,14 @@ def main() -> int:
         tell_absent(told, measured)
         print(measured.text, flush=True)
         if path:
-            add_rows(path, measured.rows if rows else [env, *measured.rows], chained=bool(given.evidence))
+            new = rows + measured.rows if rows == [env] else measured.rows
+            add_rows(path, new, chained=bool(given.evidence))
         rows += measured.rows
     print(summary_text(rows))
     if left:
         print(f"{left} cases are left: the budget of {given.budget_s:g} s is spent")
-    return 0 if rows and all(row["checked"] for row in rows if row["side"] == "weft") else 1
+    ours = [row for row in rows if row.get("side") == "weft"]
+    return 0 if ours and all(row["checked"] for row in ours) else 1
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ def environment(device: str, command: str) -> dict[str, Any]:
     env["libraries"]["torch"] = str(torch.__version__)
     for baseline in every():
         with contextlib.suppress(Absent):
-            env["libraries"].setdefault(baseline.name.split(" ")[0], baseline.version())
+            if not baseline.name.startswith("torch"):
+                env["libraries"][baseline.name] = baseline.version()
     return env
 
 

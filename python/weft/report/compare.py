@@ -21,6 +21,7 @@ class Comparison:
     weft: Row | None = None
     rivals: list[Row] = field(default_factory=list)  # timed, fastest first
     noise: Row | None = None
+    all: list[Row] = field(default_factory=list)  # timed, of every side
     wrong: list[Row] = field(default_factory=list)
 
     @property
@@ -78,6 +79,8 @@ def comparisons(rows: Iterable[Row]) -> list[Comparison]:
             at = found[key] = Comparison(
                 row["run"], row["case"], row["workload"], row["time"], row["cache"], row["env"]
             )
+        if row["us"] is not None:
+            at.all.append(row)
         if row["us"] is None and row["side"] != "weft":
             at.wrong.append(row)
         elif row["side"] == "weft" and at.weft is None:
