@@ -5,6 +5,7 @@ PyTorch's own operators are taken where they compute that; torch.compile fuses t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -82,9 +83,16 @@ def _activation(name: str, x: Tensor) -> Tensor:
     return F.silu(x) if name == "silu" else F.gelu(x, approximate="tanh" if name == "gelu_tanh" else "none")
 
 
+def _gelu_tanh(x: Tensor) -> Tensor:
+    """Through the sigmoid: PyTorch's 1 + tanh loses its digits where x is far below 0."""
+    return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+
+
 def gated_activation(case: Case, t: Tensors) -> Outputs:
     gate, up = t["x"].chunk(2, -1) if "x" in t else (t["gate"], t["up"])
-    return store(case, _activation(case.options["activation"], gate.float()) * up.float(), t)
+    name = case.options["activation"]
+    act = _gelu_tanh(gate.float()) if name == "gelu_tanh" else _activation(name, gate.float())
+    return store(case, act * up.float(), t)
 
 
 def quantize(case: Case, t: Tensors) -> Outputs:
