@@ -1,6 +1,14 @@
 # cmake --install: the library, the public headers, the tool, and what find_package(weft) reads.
 include(CMakePackageConfigHelpers)
 
+# A wheel takes the component `python` alone.
+if(WEFT_HAS_BINDING AND SKBUILD)
+  set_target_properties(weft_ffi PROPERTIES INSTALL_RPATH "$ORIGIN")
+  # A wheel has no symbolic links: the file's name is the one that the loader asks for.
+  set_target_properties(libweft PROPERTIES VERSION "${PROJECT_VERSION_MAJOR}")
+  install(TARGETS libweft weft_ffi LIBRARY DESTINATION weft/lib COMPONENT python NAMELINK_SKIP)
+endif()
+
 install(TARGETS libweft EXPORT weftTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(TARGET weft)
   install(TARGETS weft RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -3,20 +3,20 @@
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+set(WEFT_FMT fmt::fmt)
+if(WEFT_PORTABLE)
+  set(WEFT_FMT fmt::fmt-header-only)
+endif()
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
-find_package(benchmark QUIET)
-set(WEFT_HAS_BENCHMARK ${benchmark_FOUND})
-
-# OpenBLAS by its own header and library: CMake's FindBLAS would take any BLAS, some without CBLAS.
-find_path(WEFT_OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu aarch64-linux-gnu)
-find_library(WEFT_OPENBLAS_LIBRARY openblas)
-set(WEFT_HAS_OPENBLAS 0)
-if(WEFT_OPENBLAS_INCLUDE AND WEFT_OPENBLAS_LIBRARY)
-  set(WEFT_HAS_OPENBLAS 1)
+set(WEFT_HAS_BENCHMARK 0)
+if(NOT WEFT_PORTABLE)
+  find_package(benchmark QUIET)
+  set(WEFT_HAS_BENCHMARK ${benchmark_FOUND})
 endif()
 
+set(Boost_USE_STATIC_LIBS ${WEFT_PORTABLE})
 find_package(Boost 1.74 QUIET COMPONENTS context)
 set(WEFT_HAS_EMULATOR 0)
 if(NOT WEFT_EMULATOR STREQUAL "OFF")
@@ -29,6 +29,9 @@ endif()
 
 # tvm-ffi, the Python package's binary interface, comes as a Python package: the headers and the library of the
 # environment that will import the result. Sanitized libraries can't be loaded into an ordinary Python.
+if(SKBUILD)
+  set(WEFT_PYTHON "${Python_EXECUTABLE}")  # of the environment that builds the wheel
+endif()
 find_program(WEFT_PYTHON NAMES python python3 HINTS "${CMAKE_SOURCE_DIR}/.weft/venv/bin" DOC "Python with apache-tvm-ffi")
 set(WEFT_HAS_BINDING 0)
 if(WEFT_PYTHON AND NOT WEFT_BINDING STREQUAL "OFF" AND NOT WEFT_SANITIZE)

@@ -20,13 +20,12 @@ add_library(weft_flags INTERFACE)
 target_compile_options(weft_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_WARNINGS}>")
 target_include_directories(weft_flags INTERFACE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}/src"
                            "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
-target_link_libraries(weft_flags INTERFACE fmt::fmt Threads::Threads)
+target_link_libraries(weft_flags INTERFACE ${WEFT_FMT} Threads::Threads)
 # What sources may ask with #if: which parts this build has.
 target_compile_definitions(weft_flags INTERFACE
   $<$<BOOL:${WEFT_HAS_CUDA}>:WEFT_HAS_CUDA=1>
   $<$<BOOL:${WEFT_HAS_CUBLASLT}>:WEFT_HAS_CUBLASLT=1>
   $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_HAS_EMULATOR=1>
-  $<$<BOOL:${WEFT_HAS_OPENBLAS}>:WEFT_HAS_OPENBLAS=1>
   $<$<BOOL:${WEFT_HAS_BENCHMARK}>:WEFT_HAS_BENCHMARK=1>)
 foreach(_headers WEFT_CUDA_INCLUDE WEFT_CUBLASLT_INCLUDE)
   if(${_headers})
@@ -43,10 +42,6 @@ set_target_properties(libweft PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft VERSI
 target_include_directories(libweft PUBLIC "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_compile_features(libweft PUBLIC cxx_std_20)
 target_link_libraries(libweft PRIVATE $<BUILD_INTERFACE:weft_flags> nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
-if(WEFT_HAS_OPENBLAS)
-  target_include_directories(libweft SYSTEM PRIVATE "${WEFT_OPENBLAS_INCLUDE}")
-  target_link_libraries(libweft PRIVATE "${WEFT_OPENBLAS_LIBRARY}")
-endif()
 
 if(WEFT_HAS_CUDA AND WEFT_KERNEL_SOURCES)
   add_library(weft_cuda OBJECT ${WEFT_KERNEL_SOURCES})

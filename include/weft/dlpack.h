@@ -7,7 +7,8 @@
 
 namespace weft {
 namespace dlpack_code {  // DLDataTypeCode and DLDeviceType, by value
-inline constexpr int kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kE4m3fn = 10, kE5m2 = 12, kE2m1fn = 17;
+inline constexpr int kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6, kE4m3fn = 10, kE5m2 = 12,
+                     kE2m1fn = 17;
 inline constexpr int kCpuDevice = 1, kCudaDevice = 2, kCudaHostDevice = 3;
 }  // namespace dlpack_code
 
@@ -19,11 +20,12 @@ Tensor from_dlpack(const DLTensor& in, const char* op = "", const char* field = 
         int code, bits, lanes;
         DType dtype;
     };
-    constexpr Row kRows[] = {{code::kFloat, 32, 1, DType::fp32},   {code::kBfloat, 16, 1, DType::bf16},
-                             {code::kFloat, 16, 1, DType::fp16},   {code::kE4m3fn, 8, 1, DType::fp8_e4m3},
-                             {code::kE5m2, 8, 1, DType::fp8_e5m2}, {code::kInt, 8, 1, DType::int8},
-                             {code::kInt, 32, 1, DType::int32},    {code::kInt, 64, 1, DType::int64},
-                             {code::kUInt, 8, 1, DType::uint8},    {code::kE2m1fn, 4, 2, DType::fp4_e2m1}};
+    constexpr Row kRows[] = {{code::kFloat, 32, 1, DType::fp32},    {code::kBfloat, 16, 1, DType::bf16},
+                             {code::kFloat, 16, 1, DType::fp16},    {code::kE4m3fn, 8, 1, DType::fp8_e4m3},
+                             {code::kE5m2, 8, 1, DType::fp8_e5m2},  {code::kInt, 8, 1, DType::int8},
+                             {code::kInt, 32, 1, DType::int32},     {code::kInt, 64, 1, DType::int64},
+                             {code::kUInt, 8, 1, DType::uint8},     {code::kBool, 8, 1, DType::uint8},
+                             {code::kE2m1fn, 4, 2, DType::fp4_e2m1}};
     const Row* row = nullptr;
     for (const Row& r : kRows) {
         if (r.code == in.dtype.code && r.bits == in.dtype.bits && r.lanes == in.dtype.lanes) row = &r;

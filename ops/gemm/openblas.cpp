@@ -1,7 +1,4 @@
 // gemm on the CPU: panels widened to fp32, OpenBLAS's sgemm, the epilogue in fp32.
-#if WEFT_HAS_OPENBLAS
-#include <cblas.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,6 +7,7 @@
 #include <numbers>
 #include <vector>
 
+#include "ops/gemm/openblas_library.h"
 #include "ops/gemm/problem.h"
 #include "weft/op.h"
 
@@ -102,7 +100,7 @@ void multiply(const Gemm& op, const Problem& p, const std::vector<float>& b, std
                 from = a.data();
                 stride = p.k;
             }
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows),
+            gemm::find_sgemm()(gemm::kRowMajor, gemm::kNoTranspose, gemm::kTranspose, static_cast<int>(rows),
                         static_cast<int>(columns), static_cast<int>(p.k), 1.0f, from,
                         static_cast<int>(stride), b.data(), static_cast<int>(p.k), 0.0f, sums.data(),
                         static_cast<int>(columns));
@@ -112,6 +110,7 @@ void multiply(const Gemm& op, const Problem& p, const std::vector<float>& b, std
 }
 
 const char* decline(const Gemm& op, const DeviceInfo&) {
+    if (gemm::find_sgemm() == nullptr) return "libopenblas.so.0 was not found";
     return gemm::problem(op).k > kPanel ? "k is too long for a panel" : nullptr;
 }
 std::string config(const Gemm&, const DeviceInfo&) { return "fp32 panels of 16 MiB, sgemm"; }
@@ -131,4 +130,3 @@ const RegisterImplementations<Gemm> kOpenblas{DeviceType::cpu, {{"openblas", dec
 
 }  // namespace
 }  // namespace weft
-#endif

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "cli/pipeline.h"
 #include "pipelines/pi05/report.h"
@@ -30,8 +32,10 @@ void say(const std::string& phase) {
     std::fflush(stdout);
 }
 
+fs::path folder() { return root() / ".weft" / "demo"; }
+
 fs::path checkpoint(const std::string& name, const GemmaConfig& config) {
-    const fs::path path = root() / ".weft" / "demo" / (name + ".safetensors");
+    const fs::path path = folder() / (name + ".safetensors");
     if (fs::exists(path)) return path;
     fs::create_directories(path.parent_path());
     fmt::print("  writing {} (random weights, seed 0) ", path.string());
@@ -80,11 +84,14 @@ class Demo {
         o.views = 3;
         o.prompt = made_up_prompt(200);
         o.repeats = 100;
+        o.out = folder() / "bf16.safetensors";
         const SessionResult bf16 = run_session(o, say);
         o.precision = Precision::fp8;
+        o.out = folder() / "fp8.safetensors";
         const SessionResult fp8 = run_session(o, say);
         o.precision = Precision::full;
         o.repeats = 0;
+        o.out.clear();
         o.avoid = {"cublaslt"};
         const SessionResult reference = run_session(o, say);
         fmt::print("\nbf16: ");
@@ -94,6 +101,42 @@ class Demo {
         fmt::print("\n");
         check_error("bf16 against the path of weft's own GEMMs", bf16, reference);
         check_cosine("fp8 against bf16", fp8, bf16);
+        beside_torch(o.checkpoint);
+    }
+
+    // PyTorch, where it is here with a GPU, computes and times the same layers, by turns with weft.
+    static void beside_torch(const fs::path& checkpoint) {
+        if (std::system(
+                "python3 -c 'import safetensors, torch; assert torch.cuda.is_available()' 2>/dev/null") !=
+            0) {
+            fmt::print("\nNo PyTorch with CUDA is here: nothing to compare times with.\n");
+            return;
+        }
+        say("timing PyTorch beside weft (torch.compile takes a minute)");
+        std::error_code ignored;
+        const std::string tool = fs::read_symlink("/proc/self/exe", ignored).string();
+        const std::string run = fmt::format(
+            "{} run pi05-encoder --checkpoint {} --image {} --device cuda --views 3 --prompt-tokens 200 "
+            "--repeats 60 "
+            "--json",
+            tool, checkpoint.string(), (root() / "assets" / "coffee.ppm").string());
+        const fs::path report = folder() / "torch.json";
+        const std::string command = fmt::format(
+            "python3 {} --checkpoint {} --input {} --input {} --weft 'weft bf16={}' --weft 'weft fp8={} "
+            "--precision "
+            "fp8' >{} 2>{}",
+            (root() / "pipelines" / "pi05" / "torch_baseline.py").string(), checkpoint.string(),
+            (folder() / "bf16.safetensors").string(), (folder() / "fp8.safetensors").string(), run, run,
+            report.string(), (folder() / "torch.log").string());
+        std::ifstream file;
+        if (std::system(command.c_str()) == 0) file.open(report);
+        const auto found = nlohmann::json::parse(file, nullptr, false);
+        if (found.is_discarded()) {
+            fmt::print("  PyTorch's side failed: see {}\n", (folder() / "torch.log").string());
+        } else {
+            fmt::print("\nBeside PyTorch {}, by turns in one session of the card:\n{}",
+                       found.value("torch", ""), baseline_table(found));
+        }
     }
 
     void on_cpu() {
@@ -153,9 +196,10 @@ const cli::RegisterPipeline kDemo{{
     .description = "run a real transformer through weft's kernels, checked",
     .options = nullptr,
     .run = [] { return Demo().run(); },
-    .help =
-        "With an NVIDIA GPU: 18 layers, 968 tokens, bf16 and fp8, in one CUDA Graph, with a table by op.\n"
-        "Without one: two layers on the CPU, and one small layer of the GPU kernels in the emulator.\n",
+    .help = "With an NVIDIA GPU: 18 layers, 968 tokens, bf16 and fp8, in one CUDA Graph, with a table by op, "
+            "and\n"
+            "beside PyTorch where that is here.\n"
+            "Without one: two layers on the CPU, and one small layer of the GPU kernels in the emulator.\n",
 }};
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 namespace weft {
@@ -53,6 +55,28 @@ nlohmann::json to_json(const SessionResult& result) {
             {"samples_us", result.samples_us},
             {"launches_per_layer", result.launches_per_layer},
             {"labels", labels}};
+}
+
+std::string baseline_table(const nlohmann::json& report) {
+    struct Line {
+        std::string name;
+        double median, p10, p90;
+    };
+    std::vector<Line> lines;
+    double compiled = 0;
+    for (const auto& [name, us] : report.at("us").items()) {
+        lines.push_back({name, us.at("median"), us.at("p10"), us.at("p90")});
+        if (name.starts_with("torch.compile")) compiled = lines.back().median;
+    }
+    std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.median < b.median; });
+    std::string text =
+        fmt::format("{:<28}{:>10}{:>18}{:>22}\n", "", "ms", "p10-p90", "torch.compile's / its");
+    for (const Line& line : lines) {
+        const std::string span = fmt::format("{:.3f}-{:.3f}", line.p10 / 1e3, line.p90 / 1e3);
+        text += fmt::format("{:<28}{:>10.3f}{:>18}{:>22}\n", line.name, line.median / 1e3, span,
+                            compiled > 0 ? fmt::format("{:.2f}x", compiled / line.median) : "-");
+    }
+    return text;
 }
 
 std::vector<std::int64_t> made_up_prompt(std::int64_t count) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "pipelines/pi05/session.h"
@@ -11,6 +12,10 @@ namespace weft {
 // Latency, launches a layer, and a table by op: time, share, TB/s or TFLOP/s, percent of the floor.
 void print_report(const SessionResult& result);
 nlohmann::json to_json(const SessionResult& result);
+
+// What torch_baseline.py found, as a table: everything that was timed beside PyTorch, fastest first, and how
+// many times faster than torch.compile it is.
+std::string baseline_table(const nlohmann::json& report);
 
 // Token ids without meaning, below 2048, the same on every machine: weft ships no tokenizer.
 std::vector<std::int64_t> made_up_prompt(std::int64_t count);

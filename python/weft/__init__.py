@@ -6,6 +6,7 @@ output in the framework of its input (PyTorch, JAX, NumPy), `weft.rms_norm(x, we
 
 from __future__ import annotations
 
+from weft import names as names
 from weft._op import OPS as _OPS
 from weft._op import function as _function
 

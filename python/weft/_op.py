@@ -154,6 +154,14 @@ def framework_of(array: Any) -> Framework:
     raise TypeError(f"expected an array of PyTorch, JAX or NumPy, got {type(array).__name__}")
 
 
+def run(op: Op, values: Values) -> Any:
+    """A call, by the framework of its first array."""
+    for name in op.positional:
+        if values[name] is not None:
+            return framework_of(values[name]).run(op, values)
+    raise TypeError(f"{op.name}() needs an array for one of {', '.join(op.positional)}")
+
+
 def docstring(contract: Contract) -> str:
     """The function's documentation, from the contract."""
 
@@ -212,11 +220,7 @@ def function(op: Op) -> Callable[..., Any]:
     """The public function of an op."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        values = op.bind(args, kwargs)
-        for name in op.positional:
-            if values[name] is not None:
-                return framework_of(values[name]).run(op, values)
-        raise TypeError(f"{op.name}() needs an array for one of {', '.join(op.positional)}")
+        return run(op, op.bind(args, kwargs))
 
     call.__name__ = call.__qualname__ = op.name
     call.__module__ = "weft"

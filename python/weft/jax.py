@@ -15,6 +15,8 @@ from weft import _library
 from weft._op import Op, Values
 from weft.numpy import dtype_of, name_of
 
+WRITES = False  # into arrays that a caller gives
+
 _TARGET = "weft"
 _check = _library.function("check")
 for _platform in ("cpu", "gpu"):

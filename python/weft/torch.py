@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from weft._op import OPS, Op, Values
+from weft._contract import Field
+from weft._op import MISSING, OPS, Op, Values
 
 DTYPES = {
     "fp32": torch.float32,
@@ -32,122 +33,128 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()} | {torch.bool: "uint8"}
 
 _TYPES = {"real": "float", "integer": "int", "boolean": "bool", "choice": "str"}
 _LIBRARY = torch.library.Library("weft", "DEF")
+_MOST_PLANS = 4096  # of an op; then it forgets them all
 
 
-def run(op: Op, values: Values) -> Any:
-    """A call of a weft function on PyTorch tensors."""
-    if not any(isinstance(values[field.name], torch.Tensor) for field in op.contract.outputs):
-        arguments = [_argument(values[name]) for name in _functional_parameters(op)]
-        written = getattr(torch.ops.weft, op.name)(*arguments)
+class Operator:
+    """An op's two operators in torch.ops.weft, their schemas, kernels and fakes."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        contract = op.contract
+        required = {field.name for field in contract.outputs if not field.optional}
+        # NAME's parameters: inputs, options, a flag for each optional output, dtypes.
+        self.parameters = [name for name in op.defaults if name not in required]
+        self.returns_list = len(contract.outputs) > 1
+        # Where the library's function has the inputs and the options.
+        passed = {name for name in op.order if name not in {field.name for field in contract.outputs}}
+        self.places = [op.order.index(name) if name in passed else None for name in self.parameters]
+        self.rest = [None if op.defaults[name] is MISSING else op.defaults[name] for name in op.order]
+        self.plans: dict[Any, list[tuple[int, torch.Size, torch.dtype]]] = {}
+        self._define(op.name, self.schema(), self._kernel, self._fake)
+        self._define(f"{op.name}_out", self.destination_schema(), op.function, lambda *_: None)
+        self.functional = getattr(torch.ops.weft, op.name).default
+        self.destination = getattr(torch.ops.weft, f"{op.name}_out").default
+
+    def _define(self, name: str, schema: str, kernel: Callable[..., Any], fake: Callable[..., Any]) -> None:
+        _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        for device in ("CPU", "CUDA"):
+            _LIBRARY.impl(name, kernel, device)
+        torch.library.register_fake(f"weft::{name}", fake, lib=_LIBRARY)
+
+    def schema(self) -> str:
+        """NAME(inputs, options, optional outputs as flags, dtypes) -> outputs."""
+        contract = self.op.contract
+        updated = [field.name for field in contract.inputs if field.writes]
+        parameters = [
+            _tensor(field, updated) + ("=None" if field.optional else "") for field in contract.inputs
+        ]
+        parameters += _options(self.op)
+        parameters += [f"bool? {field.name}=None" for field in contract.outputs if field.optional]
+        parameters += [f"ScalarType? {field.name}_dtype=None" for field in contract.typed_outputs]
+        results = "Tensor[]" if self.returns_list else "Tensor" if contract.outputs else "()"
+        return f"{self.op.name}({', '.join(parameters)}) -> {results}"
+
+    def destination_schema(self) -> str:
+        """NAME_out(fields, options) -> (), in the order of the library's own function."""
+        fields = self.op.contract.fields
+        written = [field.name for field in fields if field.writes]
+        parameters = [_tensor(field, written) for field in fields] + _options(self.op)
+        return f"{self.op.name}_out({', '.join(parameters)}) -> ()"
+
+    def _kernel(self, *args: Any) -> torch.Tensor | list[torch.Tensor] | None:
+        # What is allocated depends on shapes, dtypes and options: worked out once for each combination.
+        key = tuple([(a.shape, a.dtype) if isinstance(a, torch.Tensor) else a for a in args])
+        plan = self.plans.get(key)
+        if plan is None:
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            plan = self.plans[key] = self._plan(args)
+        call = self.rest.copy()
+        for place, value in zip(self.places, args, strict=False):
+            if place is not None:
+                call[place] = value
+        device = next(a for a in args if a is not None).device
+        written = [torch.empty(shape, dtype=dtype, device=device) for _, shape, dtype in plan]
+        for (place, _, _), tensor in zip(plan, written, strict=True):
+            call[place] = tensor
+        self.op.function(*call)
+        return written if self.returns_list else written[0] if written else None
+
+    def _fake(self, *args: Any) -> torch.Tensor | list[torch.Tensor] | None:
+        like = next(a for a in args if a is not None)
+        written = [like.new_empty(shape, dtype=dtype) for _, shape, dtype in self._plan(args)]
+        return written if self.returns_list else written[0] if written else None
+
+    def _plan(self, args: Sequence[Any]) -> list[tuple[int, Any, torch.dtype]]:
+        """The place, shape and dtype of each output to allocate."""
+        op = self.op
+        values = {**op.defaults, **dict(zip(self.parameters, args, strict=False))}
         fields = op.missing(values)
-        tensors = written if _returns_list(op) else [written]
-        values.update((field.name, tensor) for field, tensor in zip(fields, tensors, strict=False))
-    else:
-        values.update(_allocate(op, values))
-        getattr(torch.ops.weft, f"{op.name}_out")(*op.arguments(values))
-    return op.result(values)
+        return [
+            (op.order.index(field.name), shape, DTYPES[op.dtype(field, values, NAMES.get)])
+            for field, shape in zip(fields, op.shapes(fields, values) if fields else [], strict=True)
+        ]
+
+    def run(self, values: Values) -> Any:
+        """A call of a weft function: into the tensors that it is given, or with new ones."""
+        op = self.op
+        missing = op.missing(values)
+        if any(isinstance(values[field.name], torch.Tensor) for field in op.contract.outputs):
+            shapes = op.shapes(missing, values) if missing else []
+            like = next(values[name] for name in op.positional if values[name] is not None)
+            dtypes = [DTYPES[op.dtype(field, values, NAMES.get)] for field in missing]
+            for field, shape, dtype in zip(missing, shapes, dtypes, strict=True):
+                values[field.name] = like.new_empty(shape, dtype=dtype)
+            self.destination(*op.arguments(values))
+        else:
+            written = self.functional(*[as_argument(values[name]) for name in self.parameters])
+            tensors = written if self.returns_list else [written]
+            for field, tensor in zip(missing, tensors, strict=False):
+                values[field.name] = tensor
+        return op.result(values)
 
 
-def _argument(value: Any) -> Any:
+def as_argument(value: Any) -> Any:
+    """A value as torch.ops takes it: dtypes by weft's names become PyTorch's."""
     return DTYPES[value] if isinstance(value, str) and value in DTYPES else value
 
 
-def _functional_parameters(op: Op) -> list[str]:
-    """Inputs, options, a flag for each optional output, dtypes."""
-    required = {field.name for field in op.contract.outputs if not field.optional}
-    return [name for name in op.defaults if name not in required]
+def _tensor(field: Field, written: Sequence[str]) -> str:
+    letter = f"({chr(ord('a') + written.index(field.name))}!)" if field.writes else ""
+    return f"Tensor{letter}{'?' if field.optional else ''} {field.name}"
 
 
-def _returns_list(op: Op) -> bool:
-    return len(op.contract.outputs) > 1
-
-
-def _allocate(op: Op, values: Values) -> dict[str, torch.Tensor]:
-    """Tensors for the outputs that are wanted and not given, on the device of the first input."""
-    fields = op.missing(values)
-    if not fields:
-        return {}
-    like = next(values[name] for name in op.positional if values[name] is not None)
-    return {
-        field.name: like.new_empty(shape, dtype=DTYPES[op.dtype(field, values, NAMES.get)])
-        for field, shape in zip(fields, op.shapes(fields, values), strict=True)
-    }
-
-
-def _functional(op: Op, launch: bool) -> Callable[..., Any]:
-    """The kernel of NAME, or its fake, which only allocates."""
-    names = _functional_parameters(op)
-    defaults = op.defaults
-
-    def kernel(*args: Any) -> torch.Tensor | list[torch.Tensor] | None:
-        values = dict(defaults)
-        values.update(zip(names, args, strict=False))
-        for field in op.contract.outputs:
-            values[field.name] = True if not field.optional or values[field.name] else None
-        written = _allocate(op, values)
-        if launch:
-            op.function(*op.arguments(values | written))
-        tensors = [written[field.name] for field in op.contract.outputs if field.name in written]
-        return tensors if _returns_list(op) else tensors[0] if tensors else None
-
-    return kernel
-
-
-def _tensor_type(optional: bool, written: int | None) -> str:
-    letter = "" if written is None else f"({chr(ord('a') + written)}!)"
-    return f"Tensor{letter}{'?' if optional else ''}"
-
-
-def functional_schema(op: Op) -> str:
-    """NAME(inputs, options, optional outputs as flags, dtypes) -> outputs."""
-    updated = [field.name for field in op.contract.inputs if field.writes]
-    parameters = [
-        f"{_tensor_type(f.optional, updated.index(f.name) if f.writes else None)} {f.name}"
-        + ("=None" if f.optional else "")
-        for f in op.contract.inputs
-    ]
-    parameters += _option_parameters(op)
-    parameters += [f"bool? {field.name}=None" for field in op.contract.outputs if field.optional]
-    parameters += [f"ScalarType? {field.name}_dtype=None" for field in op.contract.typed_outputs]
-    results = "Tensor[]" if _returns_list(op) else "Tensor" if op.contract.outputs else "()"
-    return f"{op.name}({', '.join(parameters)}) -> {results}"
-
-
-def destination_schema(op: Op) -> str:
-    """NAME_out(fields, options) -> (), in the order of the library's own function."""
-    written = [field.name for field in op.contract.fields if field.writes]
-    parameters = [
-        f"{_tensor_type(f.optional, written.index(f.name) if f.writes else None)} {f.name}"
-        for f in op.contract.fields
-    ]
-    return f"{op.name}_out({', '.join(parameters + _option_parameters(op))}) -> ()"
-
-
-def _option_parameters(op: Op) -> list[str]:
+def _options(op: Op) -> list[str]:
     def default(value: Any) -> str:
         return f'"{value}"' if isinstance(value, str) else repr(value)
 
     return [f"{_TYPES[o.kind]} {o.name}={default(o.default)}" for o in op.contract.options]
 
 
-def _define(op: Op) -> None:
-    def nothing(*_: Any) -> None:
-        """The fake of a destination form: there is nothing to allocate."""
-
-    def implement(name: str, schema: str, kernel: Callable[..., Any], fake: Callable[..., Any]) -> None:
-        _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-        for device in ("CPU", "CUDA"):
-            _LIBRARY.impl(name, kernel, device)
-        torch.library.register_fake(f"weft::{name}", fake, lib=_LIBRARY)
-
-    implement(op.name, functional_schema(op), _functional(op, launch=True), _functional(op, launch=False))
-    implement(f"{op.name}_out", destination_schema(op), op.function, nothing)
+OPERATORS = {name: Operator(op) for name, op in OPS.items()}
 
 
-def operators() -> Sequence[str]:
-    """The names in torch.ops.weft."""
-    return [name for op in OPS for name in (op, f"{op}_out")]
-
-
-for _op in OPS.values():
-    _define(_op)
+def run(op: Op, values: Values) -> Any:
+    """A call of a weft function on PyTorch tensors."""
+    return OPERATORS[op.name].run(values)

@@ -17,7 +17,9 @@ configure() {
         if headers=$(cublas_headers "$nvcc"); then options+=("-DWEFT_CUBLASLT_INCLUDE=$headers"); fi
     fi
     if [ "$preset" = release ]; then options+=("-DWEFT_CUDA_ARCHITECTURES=$(architectures)"); fi
-    local key="$root ${options[*]:-} $(stat -c %Y /usr/include /usr/local/include 2>/dev/null | tr '\n' ' ')"
+    # tvm-ffi comes with the Python environment, maybe after the first configuration.
+    local key="$root ${options[*]:-} $(stat -Lc %Y /usr/include /usr/local/include \
+        "$root"/.weft/venv/lib/python3*/site-packages/tvm_ffi 2>/dev/null | tr '\n' ' ')"
     if [ -f "$root/build/$preset/build.ninja" ] && stamped "configure-$preset" "$key"; then return 0; fi
     # A build folder that was copied from elsewhere cannot be configured again in place.
     grep -qsF "HOME_DIRECTORY:INTERNAL=$root" "$root/build/$preset/CMakeCache.txt" || rm -rf "$root/build/$preset"

@@ -2,7 +2,7 @@
 # elsewhere needs no package manager.
 
 # what | Debian package | needed for | how it is found
-# A kind: command, header (and its library file, where it has one), python.
+# A kind: command, header (and its library file, where it has one), library (loaded at run time), python.
 requirements() {
     cat <<'TABLE'
 g++|g++|build|command g++
@@ -13,7 +13,7 @@ CLI11|libcli11-dev|build|header CLI/CLI.hpp
 nlohmann-json|nlohmann-json3-dev|build|header nlohmann/json.hpp
 ccache|ccache|fast|command ccache
 Boost.Context|libboost-context-dev|emulator|header boost/context/fiber.hpp libboost_context
-OpenBLAS|libopenblas-dev|fast|header cblas.h libopenblas
+OpenBLAS|libopenblas0-pthread|fast|library libopenblas.so.0
 Google Benchmark|libbenchmark-dev|fast|header benchmark/benchmark.h libbenchmark
 Python with venv|python3 python3-venv ca-certificates|python|python
 GoogleTest|libgtest-dev|tests|header gtest/gtest.h libgtest
@@ -37,12 +37,19 @@ has_header() {
     return 1
 }
 
+has_library() {
+    has_command g++ || return 1
+    case $(g++ -print-file-name="$1") in */*) return 0 ;; esac
+    return 1
+}
+
 has_python() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
 found() {
     case $1 in
         command) has_command "$2" ;;
         header) has_header "${@:2}" ;;
+        library) has_library "$2" ;;
         python) has_python ;;
     esac
 }

@@ -84,14 +84,16 @@ Callable Bench::implementation(Side side, const std::string& only) {
     return callable;
 }
 
-void Bench::add_weft() {
-    callables_.push_back(implementation(Side::weft, options_.implementation));
-    const std::string& name = callables_.back().name;
-    const std::string chosen = name.substr(0, name.find(' '));
+std::string Bench::chosen() { return implementation(Side::weft, options_.implementation).name; }
+
+void Bench::add_weft() { callables_.push_back(implementation(Side::weft, options_.implementation)); }
+
+void Bench::add_vendors() {
+    const std::string name = chosen(), own = name.substr(0, name.find(' '));
     for (const Verdict& v : explain(case_.op(), instance_.call(), context_.info())) {
         const bool vendor =
             std::find(std::begin(kVendors), std::end(kVendors), v.implementation) != std::end(kVendors);
-        if (vendor && v.reason.empty() && v.implementation != chosen)
+        if (vendor && v.reason.empty() && v.implementation != own)
             callables_.push_back(implementation(Side::baseline, v.implementation));
     }
 }
@@ -134,13 +136,14 @@ std::string Bench::check_first(const Callable& callable) {
 std::string Bench::check_last(const Callable& callable, Sampler& sampler, Result& result) {
     return guarded([&]() -> std::string {
         for (const Cache cache : kCaches) {
-            std::size_t set = cache == Cache::cold ? rotation_.sets() - 1 : 0;
+            const std::size_t set = overwrites_inputs() ? 0 : sampler.last_set(result, cache);
             rotation_[set].reset();
             if (!overwrites_inputs()) {
-                set = sampler.last_sample(result, cache);
+                sampler.last_sample(result, cache);
             } else if (callable.record) {
                 callable.record(1, 1)();
-                set = 0;
+            } else if (!callable.recordable) {
+                callable.call(set);
             } else {
                 Graph(context_, [&] { callable.call(set); }).replay();
             }
@@ -198,11 +201,12 @@ Measurement Bench::run() {
         result.computes = !callable.check;
         result.why = check_first(callable);
     }
-    const auto rival = std::find_if(m.results.begin(), m.results.end(), [](const Result& r) {
-        return r.side == Side::baseline && r.computes && r.why.empty();
-    });
-    const std::size_t again =
-        rival == m.results.end() ? 0 : static_cast<std::size_t>(rival - m.results.begin());
+    // The first baseline with a device time, else weft.
+    std::size_t again = 0;
+    for (std::size_t i = m.results.size(); i-- > 0;) {
+        const Result& r = m.results[i];
+        if (r.side == Side::baseline && r.computes && r.why.empty() && callables_[i].recordable) again = i;
+    }
     if (!callables_.empty() && m.results[again].why.empty() && m.results[again].computes) {
         callables_.push_back(callables_[again]);
         callables_.back().side = Side::noise;

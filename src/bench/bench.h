@@ -9,7 +9,7 @@
 #include "bench/card.h"
 #include "bench/rotation.h"
 #include "bench/sampler.h"
-#include "verify/reference.h"
+#include "verify/comparison.h"
 
 namespace weft {
 
@@ -31,9 +31,10 @@ class Bench {
     Context& context() { return context_; }
 
     void add(Callable callable) { callables_.push_back(std::move(callable)); }
-    // weft's implementation, beside what of weft's own is a baseline: cuBLASLt for products, and the card.
+    std::string chosen();  // the implementation that weft takes, with its configuration
     void add_weft();
-    void add_card();
+    void add_vendors();  // vendors' libraries in the op's list, where weft takes another entry
+    void add_card();     // copying, reading and doing nothing
 
     // All that was added, and the best-known baseline (or weft alone) once more as noise.
     Measurement run();

@@ -16,6 +16,8 @@ struct Callable {
     std::function<void(std::size_t set)> call;
     // Makes what queues `calls` calls at once, call i on set i modulo `sets`. Absent: `call`, captured.
     std::function<std::function<void()>(std::size_t sets, std::size_t calls)> record;
+    // False for what works on a stream of its own: it has no device time, only the host's.
+    bool recordable = true;
     // Copies a set's latest result into the set's outputs, where the callee returns memory of its own.
     std::function<void(std::size_t set)> deliver;
     // For what moves the case's bytes without computing it: why its last call was wrong, or nothing. Absent:

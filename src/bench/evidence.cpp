@@ -6,9 +6,11 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <random>
+#include <string_view>
 
 namespace weft {
 extern const char* const kVersion;
@@ -45,7 +47,7 @@ void add_timing(nlohmann::json& row, const Timing& timing) {
 
 void add_ratio(nlohmann::json& row, const Result& weft, const Result& other, Time time, Cache cache) {
     const auto &fast = weft.at(time, cache), &slow = other.at(time, cache);
-    if (!fast || !slow || other.side == Side::weft || !other.computes) return;
+    if (!fast || !slow || other.side != Side::baseline || !other.computes) return;
     const Ratio r = ratio_of(slow->samples, fast->samples);
     row["weft_speedup"] = {{"ratio", r.ratio}, {"low", r.low}, {"high", r.high}};
 }
@@ -62,22 +64,24 @@ nlohmann::json environment_row(Device device, const std::string& command) {
     const auto gpu = [&](const char* what) {
         return null_if_empty(ask(fmt::format(fmt::runtime(kQuery), what, device.index).c_str()));
     };
-    const std::string commit = ask("git rev-parse HEAD 2>/dev/null");
+    const char* const given = std::getenv("WEFT_COMMIT");  // where the sources came without their history
+    const char* const changed = std::getenv("WEFT_DIRTY");
+    const std::string commit = given != nullptr ? given : ask("git rev-parse HEAD 2>/dev/null");
+    const bool dirty = changed != nullptr ? std::string_view(changed) != "0"
+                                          : !ask("git status --porcelain -uno 2>/dev/null").empty();
     const std::time_t now = std::time(nullptr);
-    return {
-        {"env", random_id()},
-        {"gpu", device_info(device).name},
-        {"driver", gpu("driver_version")},
-        {"cuda",
-         null_if_empty(ask("nvcc --version 2>/dev/null | sed -n 's/.*release \\([0-9.]*\\).*/\\1/p'"))},
-        {"libraries", {{"weft", kVersion}}},
-        {"commit", null_if_empty(commit)},
-        {"dirty", commit.empty() ? nlohmann::json()
-                                 : nlohmann::json(!ask("git status --porcelain -uno 2>/dev/null").empty())},
-        {"flags", "weft: -O2, sm_90a, no fast math; baselines: their own builds"},
-        {"command", command},
-        {"clocks", gpu("clocks.sm,clocks.mem,clocks_event_reasons.active")},
-        {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))}};
+    return {{"env", random_id()},
+            {"gpu", device_info(device).name},
+            {"driver", gpu("driver_version")},
+            {"cuda",
+             null_if_empty(ask("nvcc --version 2>/dev/null | sed -n 's/.*release \\([0-9.]*\\).*/\\1/p'"))},
+            {"libraries", {{"weft", kVersion}}},
+            {"commit", null_if_empty(commit)},
+            {"dirty", commit.empty() ? nlohmann::json() : nlohmann::json(dirty)},
+            {"flags", "weft: -O2, sm_90a, no fast math; baselines: their own builds"},
+            {"command", command},
+            {"clocks", gpu("clocks.sm,clocks.mem,clocks_event_reasons.active")},
+            {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))}};
 }
 
 std::vector<nlohmann::json> measurement_rows(const Case& c, const Measurement& m, const RowContext& context) {

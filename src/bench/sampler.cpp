@@ -16,6 +16,11 @@ namespace {
 
 constexpr double kMostCalls = 16384;  // in one graph
 
+// The time whose last calls are checked.
+Time checked_time(const Result& result, Cache cache) {
+    return result.at(Time::device, cache) ? Time::device : Time::eager;
+}
+
 double host_us(const std::function<void()>& work) {
     const auto begin = std::chrono::steady_clock::now();
     work();
@@ -69,7 +74,8 @@ void Sampler::add(const Callable& callable, Result& into) {
     std::vector<Entry> made;  // all of them or, where one can't be recorded, none
     for (const Time time : kTimes) {
         for (const Cache cache : kCaches) {
-            if (time == Time::device || options_.eager) made.push_back(make(callable, into, time, cache));
+            if (time == Time::device ? callable.recordable : options_.eager || !callable.recordable)
+                made.push_back(make(callable, into, time, cache));
         }
     }
     std::move(made.begin(), made.end(), std::back_inserter(entries_));
@@ -119,11 +125,21 @@ void Sampler::run() {
     }
 }
 
-std::size_t Sampler::last_sample(Result& of, Cache cache) {
+void Sampler::last_sample(Result& of, Cache cache) {
     for (Entry& entry : entries_) {
-        if (entry.result != &of || entry.time != Time::device || entry.cache != cache) continue;
-        sample(entry);
-        return (entry.calls - 1) % entry.sets;
+        if (entry.result == &of && entry.time == checked_time(of, cache) && entry.cache == cache)
+            sample(entry);
+    }
+}
+
+// The set that its last call will work on.
+std::size_t Sampler::last_set(const Result& of, Cache cache) const {
+    const Time time = checked_time(of, cache);
+    for (const Entry& entry : entries_) {
+        if (entry.result != &of || entry.time != time || entry.cache != cache) continue;
+        const std::size_t before =
+            time == Time::device ? 0 : of.at(time, cache)->samples.size() * entry.calls;
+        return (before + entry.calls - 1) % entry.sets;
     }
     return 0;
 }

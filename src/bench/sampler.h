@@ -25,8 +25,10 @@ class Sampler {
     // Records a callable's graphs. It must have been called before: plans are chosen, scratch has its size.
     void add(const Callable& callable, Result& into);
     void run();
-    // One more sample of the device's time, for its outputs: returns the set that the last call worked on.
-    std::size_t last_sample(Result& of, Cache cache);
+    // One more sample, of the device's time where there is one, for the sake of its outputs; and, before it,
+    // the set that its last call will work on.
+    void last_sample(Result& of, Cache cache);
+    std::size_t last_set(const Result& of, Cache cache) const;
 
    private:
     struct Entry {

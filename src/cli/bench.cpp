@@ -95,9 +95,11 @@ class Rows {
 Measurement measure(const NamedCase& c, const Arguments& a, Device device) {
     Bench bench(c.c, device, a.bench);
     bench.add_weft();
-    const auto& against = a.against;
-    if (against.empty() || std::find(against.begin(), against.end(), "card") != against.end())
-        bench.add_card();
+    const auto wanted = [&](const char* name) {
+        return a.against.empty() || std::find(a.against.begin(), a.against.end(), name) != a.against.end();
+    };
+    if (wanted("vendors")) bench.add_vendors();
+    if (wanted("card")) bench.add_card();
     return bench.run();
 }
 
@@ -198,7 +200,8 @@ Command bench_command() {
                 ->check(CLI::Range(1, 10000))
                 ->capture_default_str();
             app.add_option("--seed", a->seed, "of the inputs and the order (default: a new one)");
-            app.add_option("--against", a->against, "of the baselines these: card, none (default: all)")
+            app.add_option("--against", a->against,
+                           "of the baselines these: vendors, card, none (default: all)")
                 ->delimiter(',');
             app.add_option("--budget-s", a->budget_s, "begin no case after so many seconds");
             app.add_option("--skip-done", a->skip_done, "leave out the cases that this file has rows of");

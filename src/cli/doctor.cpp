@@ -117,12 +117,10 @@ Finding sanitizers() {
 }
 
 Finding openblas() {
-#if WEFT_HAS_OPENBLAS
+    if (loadable({"libopenblas.so.0"}).empty())
+        return {"OpenBLAS", false,
+                "not loadable: matrix products on the CPU take the reference's loops, slowly"};
     return {"OpenBLAS", true, "the CPU's matrix products use it"};
-#else
-    return {"OpenBLAS", false,
-            "not in this build: matrix products on the CPU take the reference's loops, slowly"};
-#endif
 }
 
 int diagnose(bool json) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "verify/reference.h"
+#include "verify/comparison.h"
 
 namespace weft {
 

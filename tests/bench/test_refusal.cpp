@@ -146,6 +146,29 @@ TEST(Refusal, AWrongBaselineSaysSoAndTheOthersAreTimed) {
     EXPECT_EQ(m.results.back().name, m.weft()->name) << "a wrong baseline gives no noise";
 }
 
+// What runs on a stream of its own has no device time, and is checked by the host's.
+TEST(Foreign, StreamsOfTheirOwnHaveEagerTimesOnly) {
+    const Case c = Case::parse("probe x=fp32[16,64]");
+    Bench bench(c, kCpu, quick());
+    bench.add_weft();
+    Callable foreign;
+    foreign.name = "rival 1.0";
+    foreign.recordable = false;
+    int calls = 0, wrong_after = 1 << 30;
+    foreign.call = [&](std::size_t set) {
+        const auto& op = *static_cast<const Probe*>(bench.operands(set).call());
+        right(op);
+        if (++calls > wrong_after) store_element(op.out.dtype, op.out.data, 1, 1e6);
+    };
+    bench.add(foreign);
+    const Measurement m = bench.run();
+    EXPECT_TRUE(m.results[1].checked) << m.results[1].why;
+    EXPECT_FALSE(m.results[1].at(Time::device, Cache::cold));
+    EXPECT_TRUE(m.results[1].at(Time::eager, Cache::cold));
+    wrong_after = calls + 3;
+    EXPECT_THAT(bench.run().results[1].why, HasSubstr("after timing: out[0,1]: got 1000000"));
+}
+
 // Callees that return memory of their own deliver it, and a graph of theirs is replayed as one of weft's.
 TEST(Foreign, ResultsAreDeliveredAndGraphsReplayed) {
     const Case c = Case::parse("probe x=fp32[16,64]");

@@ -1,5 +1,5 @@
 // Evaluating and comparing.
-#include "verify/reference.h"
+#include "verify/comparison.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,0 +1,33 @@
+"""FlashAttention 4: the CuTe kernels of flash-attn-4, a pre-release."""
+
+from __future__ import annotations
+
+import torch
+
+from weft.baselines import Baseline, Case, Compute, Tensors, imported, installed
+
+
+class FlashAttention4(Baseline):
+    name = "flash-attn-4"
+    about = "FlashAttention 4 (CuTe)"
+    needs_gpu = True
+
+    def version(self) -> str:
+        found = installed("flash-attn-4")
+        imported("flash_attn.cute")
+        return found
+
+    def prepare(self, case: Case) -> Compute | None:
+        if case.op != "attention" or not case.only("q", "k", "v", "out") or case.dtype("q") == "fp32":
+            return None
+        attend = imported("flash_attn.cute").flash_attn_func
+        scale, causal = case.options["scale"] or None, bool(case.options["causal"])
+
+        def call(t: Tensors) -> dict[str, torch.Tensor]:
+            result = attend(t["q"], t["k"], t["v"], softmax_scale=scale, causal=causal)
+            return {"out": result[0] if isinstance(result, tuple) else result}
+
+        return call
+
+
+BASELINES = [FlashAttention4()]

@@ -1,0 +1,40 @@
+"""torch.compile of the formula, as it is and with every tuning it has.
+
+CUDA Graphs are the harness's business, so that of its modes the one without them is taken.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from weft.baselines import Baseline, Case, Compute, Tensors
+from weft.baselines._formulas import formula
+
+
+class TorchCompile(Baseline):
+    about = "the formula in plain PyTorch, compiled for this very shape"
+
+    def __init__(self, word: str, mode: str | None) -> None:
+        self.name = f"torch.compile {word}"
+        self.mode = mode
+
+    def version(self) -> str:
+        return str(torch.__version__)
+
+    def prepare(self, case: Case) -> Compute | None:
+        plain = formula(case)
+        if plain is None:
+            return None
+        torch._dynamo.reset()  # each case is a program of its own: no recompilation limit, no dynamic shapes
+        compiled = torch.compile(plain, mode=self.mode, fullgraph=True, dynamic=False)
+
+        def call(t: Tensors) -> object:
+            return compiled(dict(t))
+
+        return call  # type: ignore[return-value]
+
+
+BASELINES = [
+    TorchCompile("default", None),
+    TorchCompile("max-autotune", "max-autotune-no-cudagraphs"),
+]

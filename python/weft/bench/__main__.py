@@ -1,0 +1,120 @@
+"""python -m weft.bench CASE | --workload FILE: weft beside every baseline that this machine has."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from weft._library import parse_case
+from weft.baselines import every, state
+from weft.bench._measure import Measured, Options, environment, measure
+from weft.report.compare import summary_text
+from weft.report.rows import add_rows, read
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m weft.bench", description=__doc__)
+    parser.add_argument("case", nargs="*", help="a case line")
+    parser.add_argument("--workload", type=Path, help="a CSV file with a column 'case'")
+    parser.add_argument("--only", default="", help="of the rows those whose name has this in it, or of this op")
+    parser.add_argument("--against", default="", metavar="NAME,...", help="these baselines alone")
+    parser.add_argument("--list", action="store_true", help="say which baselines are here, and end")
+    parser.add_argument("--out", type=Path, help="append rows to this file, one JSON object a line")
+    parser.add_argument("--evidence", type=Path, help="append rows to SUITE.jsonl of this folder, chained")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="the CPU only for tests")
+    parser.add_argument("--implementation", default="", help="of weft: this one, not the first that accepts")
+    parser.add_argument("--rounds", type=int, default=15, help="samples of each time")
+    parser.add_argument("--seed", type=int, default=None, help="of inputs and order (default: a new one)")
+    parser.add_argument("--budget-s", type=float, default=0, help="begin no case after so many seconds")
+    parser.add_argument("--skip-done", type=Path, help="leave out the cases that this file has rows of")
+    given = parser.parse_args()
+    if not given.list and bool(given.case) == bool(given.workload):
+        parser.error("give one case line, or --workload FILE")
+    return given
+
+
+def cases(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Names (empty for a case by itself) and lines, without those that are done."""
+    done = set()
+    if given.skip_done and given.skip_done.exists():
+        done = {(row.get("workload"), row.get("case")) for row in read(given.skip_done)}
+    if given.case:
+        yield "", " ".join(given.case)
+        return
+    with given.workload.open(newline="") as file:
+        for row in csv.DictReader(file):
+            name = f"{given.workload.stem}/{row['row']}"
+            for line in filter(None, (part.strip() for part in row["case"].split(";"))):
+                wanted = given.only in name or line.startswith(given.only + " ")
+                if wanted and (name, parse_case(line)["case"]) not in done:
+                    yield name, line
+
+
+def command(given: argparse.Namespace, seed: int) -> str:
+    """What makes the rows again."""
+    what = f"--workload {given.workload}" if given.workload else f"'{' '.join(given.case)}'"
+    words = ["python -m weft.bench", what, f"--only {given.only}" if given.only else ""]
+    words += [f"--against {given.against}" if given.against else "", f"--seed {seed}"]
+    return " ".join(filter(None, words))
+
+
+def destination(given: argparse.Namespace) -> Path | None:
+    if given.evidence:
+        return Path(given.evidence) / f"{given.workload.stem if given.workload else 'cases'}.jsonl"
+    return given.out  # type: ignore[no-any-return]
+
+
+def tell_absent(told: set[str], measured: Measured) -> None:
+    for name, reason in measured.absent.items():
+        if name not in told:
+            print(f"absent: {name}: {reason}", flush=True)
+            told.add(name)
+
+
+def main() -> int:
+    given = arguments()
+    if given.list:
+        for baseline in every():
+            reason = state(baseline, given.device == "cuda")
+            print(f"{baseline.name:24} {'absent: ' + reason if reason else baseline.title()}: {baseline.about}")
+        return 0
+    seed = random.randrange(1 << 31) if given.seed is None else given.seed
+    options = Options(
+        device=given.device,
+        against=tuple(filter(None, given.against.split(","))),
+        rounds=given.rounds,
+        seed=seed,
+        implementation=given.implementation,
+    )
+    env, run, begin = environment(given.device, command(given, seed)), uuid.uuid4().hex[:12], time.monotonic()
+    path, rows, told, left = destination(given), [env], set(), 0
+    for name, line in cases(given):
+        if given.budget_s and time.monotonic() - begin > given.budget_s:
+            left += 1
+            continue
+        try:
+            measured = measure(line, options, run, env["env"], name)
+        except ValueError as error:  # the case is at fault, and the others are not
+            print(f"{name}  {line}\n  not measured: {error}\n", flush=True)
+            continue
+        tell_absent(told, measured)
+        print(measured.text, flush=True)
+        if path:
+            new = rows + measured.rows if rows == [env] else measured.rows
+            add_rows(path, new, chained=bool(given.evidence))
+        rows += measured.rows
+    print(summary_text(rows))
+    if left:
+        print(f"{left} cases are left: the budget of {given.budget_s:g} s is spent")
+    ours = [row for row in rows if row.get("side") == "weft"]
+    return 0 if ours and all(row["checked"] for row in ours) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

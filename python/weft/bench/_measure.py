@@ -1,0 +1,187 @@
+"""One case: its operands as tensors, weft and the baselines as callables."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import tvm_ffi
+
+from weft._library import function, parse_case
+from weft._op import OPS
+from weft.baselines import Absent, Baseline, Case, Compute, Tensor, every, state
+from weft.baselines._formulas import DTYPES
+
+OWN = ("vendors", "card")  # baselines of the library's: cuBLASLt, and what the card itself reaches
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure."""
+
+    device: str = "cuda"
+    against: tuple[str, ...] = ()  # words that a baseline's name has; none: all baselines
+    rounds: int = 15
+    replay_us: float = 2000
+    seed: int = 0
+    implementation: str = ""  # of weft; none: the first that accepts
+
+    def wants(self, name: str) -> bool:
+        """Is a baseline of this name asked for?"""
+        return not self.against or any(word in name for word in self.against)
+
+
+@dataclass
+class Measured:
+    """What a case gave: rows of evidence, a text, and the baselines that could not run, with reasons."""
+
+    rows: list[dict[str, Any]]
+    text: str
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+def environment(device: str, command: str) -> dict[str, Any]:
+    """The environment row of this process, with the versions of all baselines that are here."""
+    env: dict[str, Any] = json.loads(function("bench.environment")(device, 0, command))
+    env["libraries"]["torch"] = str(torch.__version__)
+    for baseline in every():
+        with contextlib.suppress(Absent):
+            if not baseline.name.startswith("torch"):
+                env["libraries"][baseline.name] = baseline.version()
+    return env
+
+
+def view_of(line: str) -> Case:
+    """A case line as the baselines see it. Raises ValueError for a bad one."""
+    described = parse_case(line)
+    tensors = {name: Tensor(t["dtype"], tuple(t["shape"])) for name, t in described["tensors"].items()}
+    return Case(described["op"], described["case"], tensors, described["options"])
+
+
+class Session:
+    """An open measurement; its tensors live as long as it does."""
+
+    def __init__(self, case: Case, options: Options, stream: int) -> None:
+        given = {
+            "rounds": options.rounds,
+            "replay_us": options.replay_us,
+            "seed": options.seed,
+            "implementation": options.implementation,
+        }
+        self.case = case
+        self.id = function("bench.open")(case.line, options.device, 0, stream, json.dumps(given))
+        self._operands: dict[int, dict[str, torch.Tensor]] = {}
+
+    def operands(self, index: int) -> dict[str, torch.Tensor]:
+        """A set's fields as tensors."""
+        if index not in self._operands:
+            self._operands[index] = {
+                name: torch.from_dlpack(function("bench.operand")(self.id, index, name)).view(DTYPES[t.dtype])
+                for name, t in self.case.tensors.items()
+            }
+        return self._operands[index]
+
+    def close(self) -> None:
+        """Frees the operands."""
+        self._operands.clear()
+        function("bench.close")(self.id)
+
+
+class Foreign:
+    """A baseline's way to compute a case, as what the harness calls."""
+
+    def __init__(self, session: Session, compute: Compute) -> None:
+        self.session, self.compute = session, compute
+        self.results: dict[int, Mapping[str, torch.Tensor]] = {}  # of each set's last call
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+
+    def call(self, index: int) -> None:
+        """One call from the host. Results of other sets stay alive, so that they too lie apart in memory."""
+        self.results[index] = self.compute(self.session.operands(index)) or {}
+
+    def record(self, sets: int, calls: int) -> Any:
+        """What replays a graph of that many calls."""
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.current_stream()
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            for i in range(calls):
+                self.call(i % sets)
+        self.graphs.append(graph)
+        return tvm_ffi.convert(graph.replay)
+
+    def deliver(self, index: int) -> None:
+        """A set's last result to where the harness looks for it."""
+        operands = self.session.operands(index)
+        for name, result in self.results[index].items():
+            operands[name].copy_(result)
+
+
+def weft_call(session: Session) -> Callable[[int], None]:
+    """weft as a Python user calls it, into given outputs."""
+    op, case = OPS[session.case.op], session.case
+    arguments: dict[int, list[Any]] = {}
+
+    def call(index: int) -> None:
+        if index not in arguments:
+            arguments[index] = op.arguments({**case.options, **session.operands(index)})
+        op.function(*arguments[index])
+
+    return call
+
+
+@contextlib.contextmanager
+def _stream(device: str) -> Iterator[int]:
+    """The handle of a stream that PyTorch works on as well; 0 on the CPU."""
+    if device != "cuda":
+        yield 0
+        return
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        yield stream.cuda_stream
+
+
+def _add_baseline(session: Session, baseline: Baseline, on_gpu: bool) -> None:
+    compute = baseline.prepare(session.case)
+    if compute is None:
+        return
+    foreign = Foreign(session, compute)
+    recorded = on_gpu and not baseline.own_stream
+    function("bench.add")(
+        session.id,
+        baseline.title(),
+        "unrecorded" if baseline.own_stream else "baseline",
+        foreign.call,
+        foreign.record if recorded else None,
+        foreign.deliver,
+    )
+
+
+def measure(line: str, options: Options, run: str, env: str, workload: str = "") -> Measured:
+    """Measures one case. Raises ValueError where the case itself is at fault."""
+    case, on_gpu = view_of(line), options.device == "cuda"
+    absent: dict[str, str] = {}
+    with torch.inference_mode(), _stream(options.device) as stream:
+        session = Session(case, options, stream)
+        try:
+            plain = not options.implementation
+            if plain:
+                chosen = function("bench.chosen")(session.id)
+                function("bench.add")(session.id, chosen, "weft", weft_call(session), None, None)
+            own = [options.wants(name) for name in OWN]
+            function("bench.add_own")(session.id, not plain, *own)
+            for baseline in every():
+                if not options.wants(baseline.name):
+                    continue
+                reason = state(baseline, on_gpu)
+                if reason:
+                    absent[baseline.name] = reason
+                else:
+                    _add_baseline(session, baseline, on_gpu)
+            answer = json.loads(function("bench.run")(session.id, run, env, workload))
+        finally:
+            session.close()
+    return Measured(answer["rows"], answer["text"], absent)

@@ -1,0 +1,65 @@
+"""One self-contained page of all evidence: pictures and a table with filters. Plotly's JavaScript is in the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from weft.report.compare import Comparison, comparisons, worst_first
+from weft.report.rows import Row, read_all
+
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+def _record(c: Comparison, ours: Row | None, gpu: str, suite: str) -> dict[str, Any]:
+    c.weft = ours  # a pipeline has several of weft's: its precisions
+    timed, best = c.timed, c.best
+    interval = best.get("weft_speedup", {}) if best else {}
+    several = suite == "pipelines" and ours is not None
+    return {
+        "gpu": gpu,
+        "suite": suite,
+        "op": c.op,
+        "title": f"{c.title}, {ours['name']}" if several and ours else c.title,
+        "case": c.case,
+        "time": c.time,
+        "cache": c.cache,
+        "us": timed["us"]["median"] if timed else None,
+        "p10": timed["us"]["p10"] if timed else None,
+        "p90": timed["us"]["p90"] if timed else None,
+        "floor_us": ours["floor_us"] if ours else 0,
+        "bytes": ours["bytes"] if ours else 0,
+        "share": c.share,
+        "rival": best["name"] if best else "",
+        "rival_us": best["us"]["median"] if best else None,
+        "ratio": c.ratio(best),
+        "low": interval.get("low"),
+        "high": interval.get("high"),
+        "verdict": c.verdict(best) if timed else "wrong",
+        "why": ours.get("why", "") if ours else "",
+        "checked_on": ours.get("checked_on", "") if ours else "",
+        "wrong": [f"{row['name']}: wrong: {row['why']}" for row in c.wrong],
+    }
+
+
+def records(folder: Path) -> Iterator[dict[str, Any]]:
+    """What the page shows, worst first within each file."""
+    for path, rows in read_all(folder):
+        for c in worst_first(comparisons(rows)):
+            ours = [row for row in c.all if row["side"] == "weft"] if path.stem == "pipelines" else [c.weft]
+            for row in ours or [None]:
+                yield _record(c, row, path.parent.name, path.stem)
+
+
+def render(folder: Path) -> str:
+    """The page. Needs the package plotly."""
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - only this page needs it
+
+    environments = [row for _, rows in read_all(folder) for row in rows if "run" not in row]
+    data = json.dumps({"records": list(records(folder)), "environments": environments})
+    page = TEMPLATE.read_text()
+    for mark, text in (("/*PLOTLY*/", get_plotlyjs()), ("/*DATA*/", data)):
+        page = page.replace(mark, text.replace("</script", "<\\/script"))
+    return page

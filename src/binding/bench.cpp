@@ -1,0 +1,169 @@
+// The measuring harness for Python: weft.bench.*. C++ owns operands, checks, order and clock; Python hands in
+// callables and takes tensors over the operands of each set.
+#include "bench/bench.h"
+
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/optional.h>
+#include <tvm/ffi/string.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/evidence.h"
+#include "bench/text.h"
+#include "weft/dlpack.h"
+
+namespace weft::binding {
+namespace {
+
+using tvm::ffi::Function;
+using tvm::ffi::Optional;
+
+struct Session {
+    Case c;
+    Bench bench;
+};
+
+std::map<std::int64_t, std::unique_ptr<Session>>& sessions() {
+    static std::map<std::int64_t, std::unique_ptr<Session>> open;
+    return open;
+}
+
+Session& session(std::int64_t id) {
+    const auto it = sessions().find(id);
+    if (it == sessions().end()) TVM_FFI_THROW(ValueError) << "no such measurement is open";
+    return *it->second;
+}
+
+// weft's errors as Python's.
+template <class Work>
+auto guarded(Work work) {
+    try {
+        return work();
+    } catch (const Error& e) {
+        throw tvm::ffi::Error(e.code() == ErrorCode::cuda ? "RuntimeError" : "ValueError", e.what(), "");
+    }
+}
+
+Device device_of(const std::string& name, std::int64_t index) {
+    if (name == "cpu") return kCpu;
+    if (name == "cuda") return {DeviceType::cuda, static_cast<int>(index)};
+    TVM_FFI_THROW(ValueError) << "expected device cpu or cuda, got " << name;
+}
+
+// {"rounds", "replay_us", "seed", "implementation"}, each optional; on the stream whose handle is given, or
+// on one of its own.
+std::int64_t open(const std::string& line, const std::string& device, std::int64_t index, std::int64_t stream,
+                  const std::string& options) {
+    return guarded([&] {
+        const auto given = nlohmann::json::parse(options);
+        BenchOptions o;
+        o.sample.rounds = given.value("rounds", o.sample.rounds);
+        o.sample.replay_us = given.value("replay_us", o.sample.replay_us);
+        o.sample.seed = given.value("seed", o.sample.seed);
+        o.implementation = given.value("implementation", "");
+        const Case c = Case::parse(line);
+        static std::int64_t last = 0;
+        sessions()[++last] = std::unique_ptr<Session>(
+            new Session{c, Bench(c, device_of(device, index), o, {reinterpret_cast<void*>(stream)})});
+        return last;
+    });
+}
+
+struct View {
+    DLManagedTensor managed{};
+    std::int64_t shape[kMaxRank], stride[kMaxRank];
+};
+
+// A field of an operand set, as long as the measurement is open. 8-bit floats come as uint8: not every
+// framework takes them through DLPack.
+tvm::ffi::Tensor operand(std::int64_t id, std::int64_t set, const std::string& field) {
+    Session& s = session(id);
+    const int i = s.c.contract().find_field(field);
+    if (i < 0 || !s.c.tensors[static_cast<std::size_t>(i)].present)
+        TVM_FFI_THROW(ValueError) << "the case has no " << field;
+    Tensor t = Contract::tensor(s.bench.operands(static_cast<std::size_t>(set)).call(),
+                                s.c.contract().fields()[static_cast<std::size_t>(i)]);
+    if (is_fp8(t.dtype)) t.dtype = DType::uint8;
+    auto* view = new View;
+    to_dlpack(t, view->managed.dl_tensor, view->shape, view->stride);
+    view->managed.manager_ctx = view;
+    view->managed.deleter = [](DLManagedTensor* self) { delete static_cast<View*>(self->manager_ctx); };
+    return tvm::ffi::Tensor::FromDLPack(&view->managed);
+}
+
+// call(set); record(sets, calls) gives what replays them, or is None; deliver(set), or None; `kind`: weft,
+// baseline, or unrecorded for a baseline that works on a stream of its own.
+void add(std::int64_t id, const std::string& name, const std::string& kind, Function call,
+         Optional<Function> record, Optional<Function> deliver) {
+    Callable callable;
+    callable.name = name;
+    callable.side = kind == "weft" ? Side::weft : Side::baseline;
+    callable.recordable = kind != "unrecorded";
+    callable.call = [call](std::size_t set) { call(static_cast<std::int64_t>(set)); };
+    if (record.has_value()) {
+        callable.record = [make = record.value()](std::size_t sets, std::size_t calls) {
+            auto replay =
+                make(static_cast<std::int64_t>(sets), static_cast<std::int64_t>(calls)).cast<Function>();
+            return [replay] { replay(); };
+        };
+    }
+    if (deliver.has_value()) {
+        callable.deliver = [deliver = deliver.value()](std::size_t set) {
+            deliver(static_cast<std::int64_t>(set));
+        };
+    }
+    session(id).bench.add(std::move(callable));
+}
+
+// {"rows": [...], "text": "..."}.
+tvm::ffi::String run(std::int64_t id, const std::string& run_id, const std::string& env,
+                     const std::string& workload) {
+    return guarded([&] {
+        Session& s = session(id);
+        const Measurement m = s.bench.run();
+        const Device device = s.bench.context().device();
+        const std::string title = workload.empty() ? s.c.line() : workload + "  " + s.c.line();
+        return tvm::ffi::String(nlohmann::json{
+            {"rows", measurement_rows(s.c, m, {run_id, env, workload})},
+            {"text", measurement_text(title, m, with_rates(device_info(device), card_rates(device)))}}
+                                    .dump());
+    });
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+    const auto global = [](const char* name, Function f) {
+        Function::SetGlobal(std::string("weft.bench.") + name, f);
+    };
+    global("open", Function::FromTyped(open));
+    global("close", Function::FromTyped([](std::int64_t id) { sessions().erase(id); }));
+    global("sets", Function::FromTyped(
+                       [](std::int64_t id) { return static_cast<std::int64_t>(session(id).bench.sets()); }));
+    global("operand", Function::FromTyped(operand));
+    global("add", Function::FromTyped(add));
+    global("add_own", Function::FromTyped([](std::int64_t id, bool weft, bool vendors, bool card) {
+               guarded([&] {
+                   if (weft) session(id).bench.add_weft();
+                   if (vendors) session(id).bench.add_vendors();
+                   if (card) session(id).bench.add_card();
+                   return 0;
+               });
+           }));
+    global("chosen", Function::FromTyped([](std::int64_t id) {
+               return guarded([&] { return tvm::ffi::String(session(id).bench.chosen()); });
+           }));
+    global("run", Function::FromTyped(run));
+    global("environment",
+           Function::FromTyped([](const std::string& device, std::int64_t index, const std::string& command) {
+               return guarded([&] {
+                   return tvm::ffi::String(environment_row(device_of(device, index), command).dump());
+               });
+           }));
+}
+
+}  // namespace
+}  // namespace weft::binding

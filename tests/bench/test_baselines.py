@@ -1,0 +1,171 @@
+"""Baselines: each formula is right by weft's reference, on the CPU, and what is absent says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("weft")
+
+from weft import baselines  # noqa: E402 - only where both can be imported
+from weft.bench import Options, environment, measure  # noqa: E402
+from weft.bench._measure import view_of  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = Options(device="cpu", rounds=2, replay_us=1, seed=5)
+CASES = [
+    "rms_norm x=bf16[5,64] weight=bf16[64] residual=bf16[5,64] residual_out=bf16[5,64] weight_offset=1",
+    "rms_norm x=fp16[5,64] bias=fp16[64] out=fp8_e4m3 scale=fp32[1]",
+    "rms_norm x=bf16[5,64] weight=bf16[64] out=fp8_e4m3 token_scale=fp32[5]",
+    "layer_norm x=bf16[5,64] weight=bf16[64] bias=bf16[64] weight_offset=1",
+    "gated_activation out=bf16[5,32] x=bf16[5,64] activation=gelu_tanh",
+    "gated_activation out=fp8_e4m3[5,32] gate=bf16[5,32] up=bf16[5,32] scale=fp32[1]",
+    "quantize x=bf16[5,64] out=fp8_e4m3 scale=fp32[1]",
+    "quantize x=bf16[5,64] out=fp8_e4m3 tensor_scale=fp32[1]",
+    "quantize x=bf16[5,64] out=fp8_e5m2 token_scale=fp32[5]",
+    "dequantize x=fp8_e4m3[5,64] out=bf16 token_scale=fp32[5]",
+    "amax x=bf16[5,64] amax=fp32[1]",
+    "residual_add x=bf16[5,64] residual=bf16[5,64] bias=bf16[64]",
+    "embedding ids=int64[5] table=bf16[9,64] scale=45.25",
+    "softmax x=bf16[5,64]",
+    "softmax x=fp32[5,64] scale=0.125",
+    "patch_im2col image=uint8[2,4,6,3] out=bf16[12,12] patch=2 scale=0.007843138 shift=-1",
+    "gemm a=fp32[5,16] b=fp32[7,16] bias=fp32[7]",
+    "gemm a=bf16[5,16] b=bf16[7,16] out=bf16[5,7]",
+    "rope x=bf16[5,4,16] positions=int64[5] base=500000",
+    "rope x=bf16[2,5,4,16] pairs=interleaved rotary_dim=8 start=3",
+    "rope x=fp32[5,4,16] cos=fp32[40,8] sin=fp32[40,8]",
+    "qkv_split_rope qkv=bf16[5,64] q=bf16[5,2,16] k_cache=bf16[9,1,16] v_cache=bf16[9,1,16] cache_offset=3",
+    "attention q=fp32[2,5,4,16] k=fp32[2,9,2,16] v=fp32[2,9,2,16]",
+    "attention q=bf16[1,5,4,16] k=bf16[1,9,2,16] v=bf16[1,9,2,16] causal=true",
+    "attention q=fp32[2,5,4,16] k=fp32[2,9,4,16] v=fp32[2,9,4,16] key_mask=uint8[2,9] scale=0.1",
+]
+
+
+def of_baseline(rows, word):
+    return [row for row in rows if row["side"] == "baseline" and word in row["name"]]
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_the_formulas_pass_wefts_reference(line):
+    options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("torch eager",))
+    rows = measure(line, options, "run", "env").rows
+    eager = of_baseline(rows, "eager")
+    assert len(eager) == 4, "device and eager, cold and hot"
+    assert all(row["checked"] for row in eager), eager[0].get("why")
+    assert all(row["checked"] for row in rows if row["side"] == "weft")
+
+
+@pytest.mark.parametrize("line", [CASES[0], CASES[13]])
+def test_compiled_and_jax_callables_are_timed_in_the_same_run(line):
+    options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("default", "jax"))
+    rows = measure(line, options, "run", "env", "file/row").rows
+    compiled, jax = of_baseline(rows, "default"), of_baseline(rows, "jax")
+    assert len(compiled) == 4 and all(row["checked"] for row in compiled), compiled[0].get("why")
+    pytest.importorskip("jax")
+    assert {row["time"] for row in jax} == {"eager"} and all(row["checked"] for row in jax), jax[0].get("why")
+    assert {row["workload"] for row in rows} == {"file/row"}
+    assert all(row["weft_speedup"]["ratio"] > 0 for row in compiled)
+
+
+class Wrong(baselines.Baseline):
+    """Right on average, wrong in one element; where asked, only after some calls."""
+
+    name = "wrong"
+    about = "a planted fault"
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def version(self) -> str:
+        return "1.0"
+
+    def prepare(self, case: baselines.Case) -> baselines.Compute:
+        calls = 0
+
+        def call(t):
+            nonlocal calls
+            calls += 1
+            y = torch.softmax(t["x"], -1)
+            if calls > self.after:
+                y[0, 0], y[0, 1] = y[0, 0] + 0.01, y[0, 1] - 0.01
+            return {"out": y}
+
+        return call
+
+
+@pytest.mark.parametrize(("after", "said"), [(0, "out[0,0]: got "), (3, "after timing: out[0,0]: got ")])
+def test_a_wrong_baseline_gets_no_time(monkeypatch, after, said):
+    monkeypatch.setattr("weft.bench._measure.every", lambda: [Wrong(after)])
+    rows = measure("softmax x=fp32[5,64]", QUICK, "run", "env").rows
+    (wrong,) = of_baseline(rows, "wrong")
+    assert wrong["us"] is None and wrong["checked"] is False
+    assert wrong["why"].startswith(said)
+    assert all(row["checked"] for row in rows if row["side"] == "weft")
+
+
+def test_what_is_not_here_says_why():
+    states = {b.name: baselines.state(b, on_gpu=False) for b in baselines.every()}
+    assert {"torch eager", "torch.compile default", "torch.compile max-autotune", "torch.sdpa cudnn"} <= states.keys()
+    assert {"liger", "quack", "flash-attn-4", "sglang diffusion", "jax jit", "torch._scaled_mm"} <= states.keys()
+    assert states["torch eager"] == ""
+    assert states["quack"] == "it needs a GPU"
+    with pytest.raises(baselines.Absent, match="no-such-package is not installed"):
+        baselines.installed("no-such-package")
+    with pytest.raises(baselines.Absent, match="no_such_module can't be imported: ModuleNotFoundError"):
+        baselines.imported("no_such_module")
+    measured = measure("softmax x=fp32[5,64]", Options(device="cpu", rounds=1, replay_us=1, against=("quack",)), "r", "e")
+    assert measured.absent == {"quack": "it needs a GPU"}
+
+
+def test_peers_take_only_what_they_compute():
+    peers = {b.name: b for b in baselines.every()}
+    refused = {
+        "torch.sdpa cudnn": "attention q=bf16[1,5,4,16] k=bf16[1,9,2,16] v=bf16[1,9,2,16] causal=true",
+        "torch._scaled_mm": "gemm a=bf16[5,16] b=bf16[7,16] out=bf16[5,7]",
+        "liger": "rms_norm x=bf16[5,64] weight=bf16[64] out=fp8_e4m3 scale=fp32[1]",
+        "quack": "rms_norm x=bf16[5,64] weight=bf16[64] weight_offset=1",
+        "flash-attn-4": "softmax x=bf16[5,64]",
+        "sglang diffusion": "layer_norm x=bf16[5,64] weight=bf16[64] bias=bf16[64]",
+        "torch eager": "rms_norm x=bf16[5,64] rounding=eager",
+    }
+    for name, line in refused.items():
+        assert peers[name].prepare(view_of(line)) is None, name
+
+
+def test_the_environment_names_the_peers():
+    env = environment("cpu", "a command")
+    assert env["libraries"]["torch"] == torch.__version__
+    assert env["command"] == "a command"
+
+
+def test_the_command_writes_rows_and_goes_on_where_it_was_cut_short(tmp_path):
+    table = tmp_path / "two.csv"
+    table.write_text('row,case\na,"softmax x=fp32[4,64]; softmax x=fp32[5,64]"\nb,\nc,"softmax x=fp32[6,64]"\n')
+    out = tmp_path / "h200" / "rows.jsonl"
+
+    def run(*words):
+        command = [sys.executable, "-m", "weft.bench", "--device", "cpu", "--rounds", "1", "--against", "eager", *words]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = run("--workload", str(table), "--out", str(out), "--only", "two/a")
+    assert "two/a  softmax x=fp32[5,64]" in first and "2 cases, 0 of weft's results wrong" in first
+    second = run("--workload", str(table), "--out", str(out), "--skip-done", str(out))
+    assert "two/a" not in second and "1 cases, 0 of weft's results wrong" in second
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {row["workload"] for row in rows if "run" in row} == {"two/a", "two/c"}
+    assert len({row["run"] for row in rows if "run" in row}) == 2

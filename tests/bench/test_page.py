@@ -1,0 +1,93 @@
+"""The page of all evidence, seen in a browser at desktop and phone widths. Its screenshots are in build/report/."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.bench import made_up
+from weft.report import html
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOTS = ROOT / "build" / "report"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("plotly", reason="plotly is not installed")
+    folder = tmp_path_factory.mktemp("evidence")
+    file = folder / "report.html"
+    file.write_text(html.render(made_up.evidence(folder)))
+    return file
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        found = next(filter(None, map(shutil.which, BROWSERS)), None)
+        if found is None and not Path(playwright.chromium.executable_path).exists():
+            pytest.skip("no browser is installed: apt-get install chromium, or playwright install chromium")
+        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(params=WIDTHS)
+def page(request: pytest.FixtureRequest, browser: Any, page_file: Path) -> Iterator[Any]:
+    width, height = WIDTHS[request.param]
+    opened = browser.new_page(viewport={"width": width, "height": height})
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    opened.on("request", lambda asked: said.append(asked.url) if asked.url.startswith("http") else None)
+    opened.goto(page_file.as_uri())
+    opened.wait_for_selector("#floor .point", timeout=60_000)
+    opened.width = width
+    opened.shot = SHOTS / f"{request.param}.png"
+    yield opened
+    assert said == [], "the page asks for nothing and complains of nothing"
+    opened.close()
+
+
+def shown(page: Any) -> list[str]:
+    texts: list[str] = page.eval_on_selector_all("#rows tr", "rows => rows.map((row) => row.textContent)")
+    return texts
+
+
+def test_everything_is_shown_and_fits(page):
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=page.shot)
+    page.screenshot(path=page.shot.with_stem(page.shot.stem + "-full"), full_page=True)
+    assert page.shot.stat().st_size > 20_000
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.width, "nothing hangs over the side"
+    rows = shown(page)
+    assert len(rows) == 61, "a row for each case, by device time with cold caches"
+    assert "wrong: out[0,0]: got nan" in rows[0], "what failed is first"
+    for chart in ("#speedup", "#floor"):
+        points = page.locator(f"{chart} .point").count()
+        assert points == sum("wrong" not in row for row in rows)
+        box = page.locator(f"{chart} .plotly .cartesianlayer").first.bounding_box()
+        assert box["width"] > 250 and box["height"] > 150
+    ratios = [float(row.rsplit("x ", 1)[0][-4:]) for row in rows if "wrong" not in row]
+    assert ratios == sorted(ratios), "worst first"
+
+
+def test_filters_change_pictures_table_and_figures(page):
+    page.select_option("#filter-op", "softmax")
+    rows = shown(page)
+    assert 0 < len(rows) < 20 and all("softmax" in row for row in rows)
+    assert page.locator("#speedup .point").count() == len(rows)
+    assert page.locator("#facts b").first.inner_text() == str(len(rows))
+    page.select_option("#filter-verdict", "loses")
+    assert all("loses" in row for row in shown(page))
+    page.select_option("#filter-op", "")
+    page.select_option("#filter-verdict", "")
+    page.select_option("#filter-cache", "hot")
+    page.fill("#filter-text", "llama-rope")
+    assert len(shown(page)) == 5
