@@ -22,7 +22,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m weft.bench", description=__doc__)
     parser.add_argument("case", nargs="*", help="a case line")
     parser.add_argument("--workload", type=Path, help="a CSV file with a column 'case'")
-    parser.add_argument("--only", default="", help="of the rows those whose name has this in it, or of this op")
+    parser.add_argument(
+        "--only", default="", help="of the rows those whose name has this in it, or of this op"
+    )
     parser.add_argument("--against", default="", metavar="NAME,...", help="these baselines alone")
     parser.add_argument("--list", action="store_true", help="say which baselines are here, and end")
     parser.add_argument("--out", type=Path, help="append rows to this file, one JSON object a line")
@@ -82,7 +84,9 @@ def main() -> int:
     if given.list:
         for baseline in every():
             reason = state(baseline, given.device == "cuda")
-            print(f"{baseline.name:24} {'absent: ' + reason if reason else baseline.title()}: {baseline.about}")
+            print(
+                f"{baseline.name:24} {'absent: ' + reason if reason else baseline.title()}: {baseline.about}"
+            )
         return 0
     seed = random.randrange(1 << 31) if given.seed is None else given.seed
     options = Options(
@@ -93,7 +97,8 @@ def main() -> int:
         implementation=given.implementation,
     )
     env, run, begin = environment(given.device, command(given, seed)), uuid.uuid4().hex[:12], time.monotonic()
-    path, rows, told, left = destination(given), [env], set(), 0
+    path, rows, left = destination(given), [env], 0
+    told: set[str] = set()
     for name, line in cases(given):
         if given.budget_s and time.monotonic() - begin > given.budget_s:
             left += 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import tvm_ffi
+from torch.utils.dlpack import from_dlpack
 
 from weft._library import function, parse_case
 from weft._op import OPS
@@ -80,7 +81,7 @@ class Session:
         """A set's fields as tensors."""
         if index not in self._operands:
             self._operands[index] = {
-                name: torch.from_dlpack(function("bench.operand")(self.id, index, name)).view(DTYPES[t.dtype])
+                name: from_dlpack(function("bench.operand")(self.id, index, name)).view(DTYPES[t.dtype])
                 for name, t in self.case.tensors.items()
             }
         return self._operands[index]
