@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from weft.baselines import Baseline, Case, Compute, Tensors, imported, installed
+
+# The card's memory is the other sides' as well. Read when JAX is first imported.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 class JaxJit(Baseline):
@@ -19,6 +23,10 @@ class JaxJit(Baseline):
         found = installed("jax")
         imported("jax")
         return found
+
+    def missing(self, on_gpu: bool) -> str:
+        jax = imported("jax")
+        return "this JAX has no CUDA" if on_gpu and jax.default_backend() != "gpu" else ""
 
     def prepare(self, case: Case) -> Compute | None:
         compute = _formula(case)

@@ -79,6 +79,28 @@ def tell_absent(told: set[str], measured: Measured) -> None:
             told.add(name)
 
 
+def failed(line: str, workload: str, run: str, env: str, why: str) -> Measured:
+    """A case that could not be measured is a result without times, like a wrong one."""
+    row = {
+        "run": run,
+        "case": parse_case(line)["case"],
+        "workload": workload or None,
+        "side": "weft",
+        "name": "none",
+        "time": "device",
+        "cache": "cold",
+        "us": None,
+        "samples": 0,
+        "floor_us": 0,
+        "bytes": 0,
+        "flops": 0,
+        "checked": False,
+        "env": env,
+        "why": why,
+    }
+    return Measured([row], f"{workload}  {line}\n  not measured: {why}\n")
+
+
 def main() -> int:
     given = arguments()
     if given.list:
@@ -103,17 +125,22 @@ def main() -> int:
         if given.budget_s and time.monotonic() - begin > given.budget_s:
             left += 1
             continue
+        broken = False
         try:
             measured = measure(line, options, run, env["env"], name)
-        except ValueError as error:  # the case is at fault, and the others are not
-            print(f"{name}  {line}\n  not measured: {error}\n", flush=True)
-            continue
+        except (ValueError, RuntimeError) as error:
+            # A case that weft refuses is at fault alone; after an error of CUDA's nothing can be relied on.
+            broken = isinstance(error, RuntimeError)
+            measured = failed(line, name, run, env["env"], str(error))
         tell_absent(told, measured)
         print(measured.text, flush=True)
         if path:
             new = rows + measured.rows if rows == [env] else measured.rows
             add_rows(path, new, chained=bool(given.evidence))
         rows += measured.rows
+        if broken:
+            print("The card may be unusable: the others are left to another run.")
+            return 2
     print(summary_text(rows))
     if left:
         print(f"{left} cases are left: the budget of {given.budget_s:g} s is spent")
