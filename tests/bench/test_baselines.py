@@ -160,6 +160,19 @@ def test_the_environment_names_the_peers():
     assert env["command"] == "a command"
 
 
+def test_the_command_needs_a_gpu_unless_told_otherwise():
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft.bench", "softmax x=fp32[4,64]"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+    )
+    assert done.returncode == 3 and "PyTorch finds no GPU" in done.stderr
+
+
 def test_the_command_writes_rows_and_goes_on_where_it_was_cut_short(tmp_path):
     table = tmp_path / "two.csv"
     table.write_text(

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
 from weft._library import parse_case
 from weft.baselines import every, state
 from weft.bench._measure import Measured, Options, environment, measure
@@ -110,6 +112,9 @@ def main() -> int:
                 f"{baseline.name:24} {'absent: ' + reason if reason else baseline.title()}: {baseline.about}"
             )
         return 0
+    if given.device == "cuda" and not torch.cuda.is_available():
+        print("PyTorch finds no GPU here (--device cpu times the host, for tests)", file=sys.stderr)
+        return 3
     seed = random.randrange(1 << 31) if given.seed is None else given.seed
     options = Options(
         device=given.device,
