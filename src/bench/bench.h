@@ -25,6 +25,8 @@ class Bench {
    public:
     // Owns the operands of every set. With a stream of the caller's, that one is used.
     Bench(const Case& c, Device device, const BenchOptions& options = {}, Stream stream = {});
+    Bench(const Bench&) = delete;  // callables hold its address
+    Bench& operator=(const Bench&) = delete;
 
     std::size_t sets() const { return rotation_.sets(); }
     Instance& operands(std::size_t set) { return rotation_[set]; }

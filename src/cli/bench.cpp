@@ -104,16 +104,17 @@ Measurement measure(const NamedCase& c, const Arguments& a, Device device) {
 }
 
 // A case that can't be measured at all is a result without times, like a wrong one.
-Measurement attempt(const NamedCase& c, const Arguments& a, Device device) {
+// `broken`: by an error of CUDA's, after which nothing can be relied on.
+Measurement attempt(const NamedCase& c, const Arguments& a, Device device, bool& broken) {
     try {
         return measure(c, a, device);
     } catch (const Error& e) {
-        if (e.code() == ErrorCode::cuda) throw;  // the device's context may be unusable
         Measurement m;
         Result& result = m.results.emplace_back();
         result.side = Side::weft;
         result.name = "none";
         result.why = e.what();
+        broken = e.code() == ErrorCode::cuda;
         return m;
     }
 }
@@ -140,10 +141,10 @@ int bench_device(Arguments a) {
     const DeviceInfo info = with_rates(device_info(device), card_rates(device));
     Summary summary;
     std::size_t measured = 0;
-    bool wrong = false;
+    bool wrong = false, broken = false;
     for (const NamedCase& c : cases) {
-        if (a.budget_s > 0 && seconds() > a.budget_s) break;
-        const Measurement m = attempt(c, a, device);
+        if (broken || (a.budget_s > 0 && seconds() > a.budget_s)) break;
+        const Measurement m = attempt(c, a, device, broken);
         ++measured;
         const std::string title = c.workload.empty() ? c.c.line() : c.workload + "  " + c.c.line();
         rows.add(c, m);
@@ -156,8 +157,8 @@ int bench_device(Arguments a) {
     } else {
         std::cout << summary.text();
         if (measured < cases.size())
-            std::cout << fmt::format("{} cases are left: the budget of {} s is spent\n",
-                                     cases.size() - measured, a.budget_s);
+            std::cout << fmt::format("{} cases are left: {}\n", cases.size() - measured,
+                                     broken ? "the card may be unusable" : "the time is spent");
     }
     return wrong ? kWrong : kPassed;
 }

@@ -261,8 +261,8 @@ Outcome Reference::compare(const Instance& result) const {
                 std::copy(before.begin() + begin, before.begin() + end, got.begin() + begin);
             });
         }
+        if (got.empty() || std::memcmp(got.data(), before.data(), got.size()) == 0) continue;
         const auto differs = std::mismatch(got.begin(), got.end(), before.begin()).first;
-        if (differs == got.end()) continue;
         return failure(
             fmt::format("{}: byte {} of its memory is not the op's to write, and changed",
                         case_.contract().fields()[i].name,

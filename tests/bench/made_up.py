@@ -68,12 +68,21 @@ def _of_case(case: str, workload: str, chance: random.Random) -> list[Row]:
     common: Row = {"workload": workload, "bytes": size, "floor_us": floor}
     wrong = chance.random() < 0.03
     rows = []
-    for time, cache, slower in (("device", "cold", 1.0), ("device", "hot", 0.85), ("eager", "cold", 1.3), ("eager", "hot", 1.2)):
+    for time, cache, slower in (
+        ("device", "cold", 1.0),
+        ("device", "hot", 0.85),
+        ("eager", "cold", 1.3),
+        ("eager", "hot", 1.2),
+    ):
         at = {"time": time, "cache": cache}
         ours = floor * chance.uniform(1.02, 1.9) * slower
         if not wrong or (time, cache) == ("device", "cold"):
             rows.append(row(case, "rows lanes=32", "weft", None if wrong else ours, **common, **at))
-        for name, factor in (("torch.compile 2.11.0 default", 1.3), ("quack 0.6.5", 1.1), ("torch 2.11.0 eager", 3.0)):
+        for name, factor in (
+            ("torch.compile 2.11.0 default", 1.3),
+            ("quack 0.6.5", 1.1),
+            ("torch 2.11.0 eager", 3.0),
+        ):
             theirs = floor * chance.uniform(0.9, 1.6) * factor * slower
             ratio = theirs / ours
             speedup = {"weft_speedup": {"ratio": ratio, "low": ratio * 0.97, "high": ratio * 1.03}}

@@ -112,16 +112,31 @@ def test_a_wrong_baseline_gets_no_time(monkeypatch, after, said):
 
 def test_what_is_not_here_says_why():
     states = {b.name: baselines.state(b, on_gpu=False) for b in baselines.every()}
-    assert {"torch eager", "torch.compile default", "torch.compile max-autotune", "torch.sdpa cudnn"} <= states.keys()
-    assert {"liger", "quack", "flash-attn-4", "sglang diffusion", "jax jit", "torch._scaled_mm"} <= states.keys()
+    assert {
+        "torch eager",
+        "torch.compile default",
+        "torch.compile max-autotune",
+        "torch.sdpa cudnn",
+    } <= states.keys()
+    assert {
+        "liger",
+        "quack",
+        "flash-attn-4",
+        "sglang diffusion",
+        "jax jit",
+        "torch._scaled_mm",
+    } <= states.keys()
     assert states["torch eager"] == ""
-    assert states["quack"] == "it needs a GPU"
+    assert states["torch.sdpa flash"] == "it needs a GPU"
+    assert states["quack"], "not installed here, or without a GPU to run on"
     with pytest.raises(baselines.Absent, match="no-such-package is not installed"):
         baselines.installed("no-such-package")
     with pytest.raises(baselines.Absent, match="no_such_module can't be imported: ModuleNotFoundError"):
         baselines.imported("no_such_module")
-    measured = measure("softmax x=fp32[5,64]", Options(device="cpu", rounds=1, replay_us=1, against=("quack",)), "r", "e")
-    assert measured.absent == {"quack": "it needs a GPU"}
+    measured = measure(
+        "softmax x=fp32[5,64]", Options(device="cpu", rounds=1, replay_us=1, against=("flash",)), "r", "e"
+    )
+    assert measured.absent["torch.sdpa flash"] == "it needs a GPU"
 
 
 def test_peers_take_only_what_they_compute():
@@ -145,13 +160,39 @@ def test_the_environment_names_the_peers():
     assert env["command"] == "a command"
 
 
+def test_the_command_needs_a_gpu_unless_told_otherwise():
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft.bench", "softmax x=fp32[4,64]"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+    )
+    assert done.returncode == 3 and "PyTorch finds no GPU" in done.stderr
+
+
 def test_the_command_writes_rows_and_goes_on_where_it_was_cut_short(tmp_path):
     table = tmp_path / "two.csv"
-    table.write_text('row,case\na,"softmax x=fp32[4,64]; softmax x=fp32[5,64]"\nb,\nc,"softmax x=fp32[6,64]"\n')
+    table.write_text(
+        'row,case\na,"softmax x=fp32[4,64]; softmax x=fp32[5,64]"\nb,\nc,"softmax x=fp32[6,64]"\n'
+    )
     out = tmp_path / "h200" / "rows.jsonl"
 
     def run(*words):
-        command = [sys.executable, "-m", "weft.bench", "--device", "cpu", "--rounds", "1", "--against", "eager", *words]
+        command = [
+            sys.executable,
+            "-m",
+            "weft.bench",
+            "--device",
+            "cpu",
+            "--rounds",
+            "1",
+            "--against",
+            "eager",
+            *words,
+        ]
         done = subprocess.run(
             command,
             capture_output=True,

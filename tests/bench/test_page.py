@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bench import made_up
 from weft.report import html
+
+from tests.bench import made_up
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "build" / "report"

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.bench import made_up
 from weft.report import markdown
 from weft.report.__main__ import case_problem
 from weft.report.compare import comparisons, summary, worst_first
 from weft.report.rows import add_rows, problems, read, read_all
+
+from tests.bench import made_up
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE = "rms_norm x=bf16[4,64] weight=bf16[64]"

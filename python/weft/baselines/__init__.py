@@ -73,6 +73,10 @@ class Baseline(ABC):
     def prepare(self, case: Case) -> Compute | None:
         """How it computes the case; None where it does not apply. May compile, when called first."""
 
+    def missing(self, on_gpu: bool) -> str:
+        """What else it lacks where a version is here; empty where nothing."""
+        return "it needs a GPU" if self.needs_gpu and not on_gpu else ""
+
     def title(self) -> str:
         """The name in a row."""
         words = self.name.split(" ", 1)
@@ -104,10 +108,8 @@ def every() -> Iterator[Baseline]:
 
 def state(baseline: Baseline, on_gpu: bool) -> str:
     """Why a baseline can't run here; empty where it can."""
-    if baseline.needs_gpu and not on_gpu:
-        return "it needs a GPU"
     try:
         baseline.version()
     except Absent as absent:
         return str(absent)
-    return ""
+    return baseline.missing(on_gpu)

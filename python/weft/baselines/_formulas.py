@@ -156,10 +156,8 @@ def _turn(case: Case, x: Tensor, t: Tensors, start: int) -> Tensor:
     """Rotary embedding over the last axis of [..., tokens, heads, dim]."""
     o = case.options
     dim = int(o["rotary_dim"]) or x.shape[-1]
-    if "positions" in t:
-        position = t["positions"]
-    else:
-        position = torch.arange(start, start + x.shape[-3], device=x.device)
+    ahead = torch.arange(start, start + x.shape[-3], device=x.device)
+    position = t.get("positions", ahead)
     if "cos" in t:
         cos, sin = t["cos"][position].float(), t["sin"][position].float()
     else:
@@ -204,7 +202,7 @@ def attend(case: Case, t: Tensors) -> Tensor:
         mask, causal = mask.tril(k.shape[2] - q.shape[2]), False
     if "key_mask" in t:
         keys = t["key_mask"][:, None, None, :] != 0
-        mask, causal = keys if mask is None else keys & mask, causal
+        mask = keys if mask is None else keys & mask
     scale = case.options["scale"] or None
     grouped = q.shape[1] != k.shape[1]
     out = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale, enable_gqa=grouped)
@@ -216,7 +214,7 @@ def _always(case: Case) -> bool:
 
 
 def _plain_norm(case: Case) -> bool:
-    return case.options["rounding"] == "fused"  # the other modes are bit-exact copies of eager chains
+    return str(case.options["rounding"]) == "fused"  # the other modes are bit-exact copies of eager chains
 
 
 # What of an op the formulas cover.
@@ -231,12 +229,17 @@ _COVERED: Mapping[str, tuple[Callable[[Case, Tensors], Outputs], Callable[[Case]
     "embedding": (embedding, _always),
     "softmax": (softmax, _always),
     "patch_im2col": (patch_im2col, _always),
-    "gemm": (gemm, lambda case: not case.dtype("a").startswith("fp8") and case.dtype("a") == case.dtype("out")),
+    "gemm": (
+        gemm,
+        lambda case: not case.dtype("a").startswith("fp8") and case.dtype("a") == case.dtype("out"),
+    ),
     "rope": (rope, _always),
     "qkv_split_rope": (qkv_split_rope, lambda case: not case.has("cache_offset_add")),
     "attention": (
         attention,
-        lambda case: not case.has("lse", "kv_lengths") and not (case.has("key_mask") and case.options["causal"]),
+        lambda case: (
+            not case.has("lse", "kv_lengths") and not (case.has("key_mask") and case.options["causal"])
+        ),
     ),
 }
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from weft.baselines import Baseline, Case, Compute, Tensors, imported, installed
+
+# The card's memory is the other sides' as well. Read when JAX is first imported.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 class JaxJit(Baseline):
@@ -19,6 +24,10 @@ class JaxJit(Baseline):
         imported("jax")
         return found
 
+    def missing(self, on_gpu: bool) -> str:
+        jax = imported("jax")
+        return "this JAX has no CUDA" if on_gpu and jax.default_backend() != "gpu" else ""
+
     def prepare(self, case: Case) -> Compute | None:
         compute = _formula(case)
         if compute is None:
@@ -30,7 +39,7 @@ class JaxJit(Baseline):
         def call(t: Tensors) -> dict[str, torch.Tensor]:
             results = jitted({name: jax.dlpack.from_dlpack(t[name].detach()) for name in names})
             jax.block_until_ready(results)
-            return {name: torch.from_dlpack(array) for name, array in results.items()}
+            return {name: from_dlpack(array) for name, array in results.items()}
 
         return call
 
@@ -49,7 +58,9 @@ def _formula(case: Case) -> Any:
     def rms_norm(t: dict[str, Any]) -> dict[str, Any]:
         total = t["x"]
         if "residual" in t:
-            total = (t["x"].astype(jnp.float32) + t["residual"].astype(jnp.float32)).astype(t["residual"].dtype)
+            total = (t["x"].astype(jnp.float32) + t["residual"].astype(jnp.float32)).astype(
+                t["residual"].dtype
+            )
         x = total.astype(jnp.float32)
         y = x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + o["eps"])
         if "weight" in t:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from weft.baselines import Baseline, Case, Compute, imported, installed
+import torch
+
+from weft.baselines import Baseline, Case, Compute, Tensors, imported, installed
 
 
 class Quack(Baseline):
@@ -39,13 +41,13 @@ def _rms_norm(case: Case) -> Compute | None:
     if len(dtypes) > 1:
         return None
 
-    def call(t):  # type: ignore[no-untyped-def]
+    def call(t: Tensors) -> dict[str, torch.Tensor]:
         out, residual_out, _ = rmsnorm_fwd(
             t["x"], t["weight"], bias=t.get("bias"), residual=t.get("residual"), eps=case.options["eps"]
         )
         return {"out": out, "residual_out": residual_out} if both else {"out": out}
 
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 BASELINES = [Quack()]

@@ -5,6 +5,8 @@ CUDA Graphs are the harness's business, so that of its modes the one without the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from weft.baselines import Baseline, Case, Compute, Tensors
@@ -28,10 +30,10 @@ class TorchCompile(Baseline):
         torch._dynamo.reset()  # each case is a program of its own: no recompilation limit, no dynamic shapes
         compiled = torch.compile(plain, mode=self.mode, fullgraph=True, dynamic=False)
 
-        def call(t: Tensors) -> object:
+        def call(t: Tensors) -> Mapping[str, torch.Tensor] | None:
             return compiled(dict(t))
 
-        return call  # type: ignore[return-value]
+        return call
 
 
 BASELINES = [

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
 from weft._library import parse_case
 from weft.baselines import every, state
 from weft.bench._measure import Measured, Options, environment, measure
@@ -22,7 +24,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m weft.bench", description=__doc__)
     parser.add_argument("case", nargs="*", help="a case line")
     parser.add_argument("--workload", type=Path, help="a CSV file with a column 'case'")
-    parser.add_argument("--only", default="", help="of the rows those whose name has this in it, or of this op")
+    parser.add_argument(
+        "--only", default="", help="of the rows those whose name has this in it, or of this op"
+    )
     parser.add_argument("--against", default="", metavar="NAME,...", help="these baselines alone")
     parser.add_argument("--list", action="store_true", help="say which baselines are here, and end")
     parser.add_argument("--out", type=Path, help="append rows to this file, one JSON object a line")
@@ -77,13 +81,40 @@ def tell_absent(told: set[str], measured: Measured) -> None:
             told.add(name)
 
 
+def failed(line: str, workload: str, run: str, env: str, why: str) -> Measured:
+    """A case that could not be measured is a result without times, like a wrong one."""
+    row = {
+        "run": run,
+        "case": parse_case(line)["case"],
+        "workload": workload or None,
+        "side": "weft",
+        "name": "none",
+        "time": "device",
+        "cache": "cold",
+        "us": None,
+        "samples": 0,
+        "floor_us": 0,
+        "bytes": 0,
+        "flops": 0,
+        "checked": False,
+        "env": env,
+        "why": why,
+    }
+    return Measured([row], f"{workload}  {line}\n  not measured: {why}\n")
+
+
 def main() -> int:
     given = arguments()
     if given.list:
         for baseline in every():
             reason = state(baseline, given.device == "cuda")
-            print(f"{baseline.name:24} {'absent: ' + reason if reason else baseline.title()}: {baseline.about}")
+            print(
+                f"{baseline.name:24} {'absent: ' + reason if reason else baseline.title()}: {baseline.about}"
+            )
         return 0
+    if given.device == "cuda" and not torch.cuda.is_available():
+        print("PyTorch finds no GPU here (--device cpu times the host, for tests)", file=sys.stderr)
+        return 3
     seed = random.randrange(1 << 31) if given.seed is None else given.seed
     options = Options(
         device=given.device,
@@ -93,22 +124,28 @@ def main() -> int:
         implementation=given.implementation,
     )
     env, run, begin = environment(given.device, command(given, seed)), uuid.uuid4().hex[:12], time.monotonic()
-    path, rows, told, left = destination(given), [env], set(), 0
+    path, rows, left = destination(given), [env], 0
+    told: set[str] = set()
     for name, line in cases(given):
         if given.budget_s and time.monotonic() - begin > given.budget_s:
             left += 1
             continue
+        broken = False
         try:
             measured = measure(line, options, run, env["env"], name)
-        except ValueError as error:  # the case is at fault, and the others are not
-            print(f"{name}  {line}\n  not measured: {error}\n", flush=True)
-            continue
+        except (ValueError, RuntimeError) as error:
+            # A case that weft refuses is at fault alone; after an error of CUDA's nothing can be relied on.
+            broken = isinstance(error, RuntimeError)
+            measured = failed(line, name, run, env["env"], str(error))
         tell_absent(told, measured)
         print(measured.text, flush=True)
         if path:
             new = rows + measured.rows if rows == [env] else measured.rows
             add_rows(path, new, chained=bool(given.evidence))
         rows += measured.rows
+        if broken:
+            print("The card may be unusable: the others are left to another run.")
+            return 2
     print(summary_text(rows))
     if left:
         print(f"{left} cases are left: the budget of {given.budget_s:g} s is spent")

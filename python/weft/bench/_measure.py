@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import tvm_ffi
+from torch.utils.dlpack import from_dlpack
 
 from weft._library import function, parse_case
 from weft._op import OPS
@@ -35,6 +36,9 @@ class Options:
         return not self.against or any(word in name for word in self.against)
 
 
+Results = dict[int, Mapping[str, torch.Tensor]]  # by operand set
+
+
 @dataclass
 class Measured:
     """What a case gave: rows of evidence, a text, and the baselines that could not run, with reasons."""
@@ -48,6 +52,7 @@ def environment(device: str, command: str) -> dict[str, Any]:
     """The environment row of this process, with the versions of all baselines that are here."""
     env: dict[str, Any] = json.loads(function("bench.environment")(device, 0, command))
     env["libraries"]["torch"] = str(torch.__version__)
+    env["cuda"] = env["cuda"] or torch.version.cuda
     for baseline in every():
         with contextlib.suppress(Absent):
             if not baseline.name.startswith("torch"):
@@ -80,7 +85,7 @@ class Session:
         """A set's fields as tensors."""
         if index not in self._operands:
             self._operands[index] = {
-                name: torch.from_dlpack(function("bench.operand")(self.id, index, name)).view(DTYPES[t.dtype])
+                name: from_dlpack(function("bench.operand")(self.id, index, name)).view(DTYPES[t.dtype])
                 for name, t in self.case.tensors.items()
             }
         return self._operands[index]
@@ -92,31 +97,42 @@ class Session:
 
 
 class Foreign:
-    """A baseline's way to compute a case, as what the harness calls."""
+    """A baseline's way to compute a case, as what the harness calls.
+
+    Results of all operand sets stay alive, so that they lie apart in memory as the sets do; those of a graph are the
+    memory that its replays write.
+    """
 
     def __init__(self, session: Session, compute: Compute) -> None:
         self.session, self.compute = session, compute
-        self.results: dict[int, Mapping[str, torch.Tensor]] = {}  # of each set's last call
+        self.eager: Results = {}
+        self.latest: Results = self.eager  # of what ran last: calls, or one of the graphs
         self.graphs: list[torch.cuda.CUDAGraph] = []
 
     def call(self, index: int) -> None:
-        """One call from the host. Results of other sets stay alive, so that they too lie apart in memory."""
-        self.results[index] = self.compute(self.session.operands(index)) or {}
+        """One call from the host."""
+        self.eager[index] = self.compute(self.session.operands(index)) or {}
+        self.latest = self.eager
 
     def record(self, sets: int, calls: int) -> Any:
         """What replays a graph of that many calls."""
-        graph = torch.cuda.CUDAGraph()
+        graph, results = torch.cuda.CUDAGraph(), Results()
         stream = torch.cuda.current_stream()
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             for i in range(calls):
-                self.call(i % sets)
+                results[i % sets] = self.compute(self.session.operands(i % sets)) or {}
         self.graphs.append(graph)
-        return tvm_ffi.convert(graph.replay)
+
+        def replay() -> None:
+            graph.replay()
+            self.latest = results
+
+        return tvm_ffi.convert(replay)
 
     def deliver(self, index: int) -> None:
         """A set's last result to where the harness looks for it."""
         operands = self.session.operands(index)
-        for name, result in self.results[index].items():
+        for name, result in self.latest[index].items():
             operands[name].copy_(result)
 
 
@@ -184,4 +200,6 @@ def measure(line: str, options: Options, run: str, env: str, workload: str = "")
             answer = json.loads(function("bench.run")(session.id, run, env, workload))
         finally:
             session.close()
+            if on_gpu:
+                torch.cuda.empty_cache()  # the operands of the next case are not PyTorch's
     return Measured(answer["rows"], answer["text"], absent)

@@ -30,7 +30,9 @@ def check(folder: Path) -> int:
     """Prints what is wrong with the rows of a folder; the exit code."""
     files = sorted(folder.glob("*/*.jsonl"))
     found = [problem for path in files for problem in problems(path, case_problem)]
-    print("\n".join(found) or f"{sum(len(read(path)) for path in files)} rows in {len(files)} files are right")
+    print(
+        "\n".join(found) or f"{sum(len(read(path)) for path in files)} rows in {len(files)} files are right"
+    )
     return 1 if found else 0
 
 
@@ -39,7 +41,11 @@ def main() -> int:
     parser.add_argument("--evidence", type=Path, default=ROOT / "evidence", help="the folder of rows")
     parser.add_argument("--check", action="store_true", help="say what is wrong with any row")
     parser.add_argument(
-        "--add", nargs=2, type=Path, metavar=("ROWS", "FILE"), help="append new rows to a file of evidence, chained"
+        "--add",
+        nargs=2,
+        type=Path,
+        metavar=("ROWS", "FILE"),
+        help="append new rows to a file of evidence, chained",
     )
     parser.add_argument(
         "--docs", type=Path, nargs="?", const=ROOT / "docs" / "performance.md", help="write the tables there"

@@ -45,7 +45,19 @@ OPTIONAL: dict[str, tuple[type, ...]] = {
     "sm_mhz": NUMBER,
     "chain": TEXT,
 }
-ENVIRONMENT = {"env", "gpu", "driver", "cuda", "libraries", "commit", "dirty", "flags", "command", "clocks", "date"}
+ENVIRONMENT = {
+    "env",
+    "gpu",
+    "driver",
+    "cuda",
+    "libraries",
+    "commit",
+    "dirty",
+    "flags",
+    "command",
+    "clocks",
+    "date",
+}
 WORDS = {"side": {"weft", "baseline", "noise"}, "time": {"device", "eager"}, "cache": {"cold", "hot"}}
 CARD = ("card copy", "card read", "card launch")  # what the card reaches; no rivals
 _CHAIN = re.compile(rb'^(.*), "chain": "([0-9a-f]{16})"\}$')
@@ -139,7 +151,10 @@ def _chain_problems(lines: Sequence[bytes]) -> Iterator[tuple[int, str]]:
         chained = True
         digest.update(match[1])
         if digest.hexdigest()[:16] != match[2].decode():
-            yield number, "the chain breaks here: this row, or one before it, was edited, removed or slipped in"
+            yield (
+                number,
+                "the chain breaks here: this row, or one before it, was edited, removed or slipped in",
+            )
             return  # all that follow break as well
         digest.update(line[len(match[1]) :] + b"\n")
 
