@@ -51,15 +51,14 @@ def run(op: Op, values: Values) -> Any:
     values = values | inputs
     missing = op.missing(values)
     shapes = op.shapes(missing, values) if missing else []
-    allocated = {
+    results = {
         field.name: jax.ShapeDtypeStruct(shape, dtype_of(op.dtype(field, values, name_of)))
         for field, shape in zip(missing, shapes, strict=True)
     }
-    results = {  # in the contract's order, as the library takes them
-        f.name: allocated.get(f.name) or jax.ShapeDtypeStruct(inputs[f.name].shape, inputs[f.name].dtype)
-        for f in op.contract.fields
-        if f.writes and (f.name in allocated or f.name in inputs)
-    }
+    updated = [field.name for field in op.contract.inputs if field.writes and field.name in inputs]
+    results |= {name: jax.ShapeDtypeStruct(inputs[name].shape, inputs[name].dtype) for name in updated}
+    # In the contract's order, as the library takes them.
+    results = {field.name: results[field.name] for field in op.contract.fields if field.name in results}
     _check(
         " ".join([op.name, *(_word(*field) for field in (inputs | results).items()), *_options(op, values)])
     )

@@ -10,6 +10,7 @@ from weft.names import ROWS
 from weft.torch import DTYPES
 
 from tests.oracles.test_oracles import load_oracle
+from tests.python import cases
 
 SIZES = {"dim": 24, "hidden": 24, "tokens": 5, "heads": 4, "head_dim": 16, "q_heads": 3, "kv_heads": 1}
 SIZES |= {"cache_tokens": 5, "table": 8, "half": 8, "batch": 2, "q_tokens": 5, "kv_tokens": 5, "group": 1}
@@ -49,8 +50,7 @@ def test_a_name_is_its_op_with_options(name):
 
     written = getattr(weft.names, name)(*[tensor.clone() for tensor in tensors.values()])
 
-    named = dict(zip(written._fields, written, strict=True)) if isinstance(written, tuple) else {}
-    named = named or {contract.results[0].name: written}
+    named = cases.results(OPS[row.op], written)
     for key, word in row.fixed.items():
         if key in named and word in DTYPES:
             assert named[key].dtype == DTYPES[word]
