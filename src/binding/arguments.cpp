@@ -68,7 +68,7 @@ Call::Call(const Contract& contract) : contract_(contract) {
     contract.construct(storage_);
 }
 
-void Call::read(tvm::ffi::PackedArgs args) {
+void Call::read(tvm::ffi::PackedArgs args) try {
     const auto& fields = contract_.fields();
     const auto& options = contract_.options();
     const auto given = static_cast<std::size_t>(args.size());
@@ -84,10 +84,12 @@ void Call::read(tvm::ffi::PackedArgs args) {
             set(options[i - fields.size()], argument);
         }
     }
+} catch (const Error& error) {
+    rethrow(error);
 }
 
 void Call::read(const std::vector<const Field*>& fields, tvm::ffi::PackedArgs tensors,
-                tvm::ffi::PackedArgs options) {
+                tvm::ffi::PackedArgs options) try {
     if (static_cast<std::size_t>(tensors.size()) != fields.size()) {
         reject(contract_, "", fmt::format("expected {} tensors, got {}", fields.size(), tensors.size()));
     }
@@ -97,6 +99,8 @@ void Call::read(const std::vector<const Field*>& fields, tvm::ffi::PackedArgs te
     }
     for (int i = 0; i < options.size(); ++i)
         set(contract_.options()[static_cast<std::size_t>(i)], options[i]);
+} catch (const Error& error) {
+    rethrow(error);
 }
 
 void Call::set(const Option& option, const tvm::ffi::AnyView& argument) {

@@ -21,7 +21,7 @@ class Call {
    public:
     // All absent and default.
     explicit Call(const Contract& contract);
-    // Throws weft::Error for what has no place in the contract.
+    // Throws, as a Python exception, what has no place in the contract.
     void read(tvm::ffi::PackedArgs args);
     // The same with one tensor for each of `fields` (of one that comes twice the last counts).
     void read(const std::vector<const Field*>& fields, tvm::ffi::PackedArgs tensors,

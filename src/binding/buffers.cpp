@@ -26,13 +26,9 @@ void call(const OpEntry& entry, tvm::ffi::PackedArgs args) {
         }
     }
     Call call(contract);
-    try {
-        const int options = static_cast<int>(contract.options().size());
-        call.read(fields, args.Slice(1 + options), args.Slice(1, 1 + options));
-        detail::run(entry, call.op(), context_for(call.device()));
-    } catch (const Error& error) {
-        call.rethrow(error);
-    }
+    const int options = static_cast<int>(contract.options().size());
+    call.read(fields, args.Slice(1 + options), args.Slice(1, 1 + options));
+    run(entry, call);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -38,6 +38,13 @@ Properties properties(int index) {
     return out;
 }
 
+int select_device(int index) {
+    int before = index;
+    require(cudaGetDevice(&before), "asking for the device");
+    if (before != index) require(cudaSetDevice(index), "selecting the device");
+    return before;
+}
+
 void* allocate(int index, std::size_t bytes) {
     require(cudaSetDevice(index), "selecting the device");
     void* data = nullptr;
@@ -135,6 +142,7 @@ namespace {
 bool compiled() { return false; }
 int device_count() { return 0; }
 Properties properties(int) { absent(); }
+int select_device(int) { absent(); }
 void* allocate(int, std::size_t) { absent(); }
 void release(void*) noexcept {}
 void copy(void*, const void*, std::size_t) { absent(); }
