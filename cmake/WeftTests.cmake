@@ -53,7 +53,6 @@ if(_op_tests)
 endif()
 
 file(GLOB _folders CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" tests/*)
-list(REMOVE_ITEM _folders tests/parity)  # its C++ is compiled by the Python tests that load it
 foreach(_folder IN LISTS _folders)
   get_filename_component(_name "${_folder}" NAME)
   file(GLOB _sources CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" "${_folder}/*.cpp")

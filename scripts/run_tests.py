@@ -130,7 +130,8 @@ def ctest(preset: str) -> Callable[[Path], Count]:
 def pytest(log: Path) -> Count:
     report = ROOT / "build" / "pytest.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "tests", f"--junitxml={report}"]
+    own_suite = "--ignore=tests/packaging/test_wheel.py"
+    command = [sys.executable, "-m", "pytest", "-q", "tests", own_suite, f"--junitxml={report}"]
     status = call(
         command, log, {"WEFT_TOOL": str(ROOT / "build/release/weft"), "TOKENIZERS_PARALLELISM": "false"}
     )
@@ -138,6 +139,17 @@ def pytest(log: Path) -> Count:
         return Count()
     count = read_junit(report)
     return one(status) if count is None or (status != 0 and count.failed == 0) else count
+
+
+def wheel(log: Path) -> Count:
+    """Builds the wheel; what is in it and how it behaves in fresh environments is tested by pytest."""
+    dist = ROOT / "build" / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-w", str(dist)]
+    count = one(call(pip, log))
+    if count.failed == 0:
+        count += one(call([sys.executable, "-m", "pytest", "-q", "tests/packaging/test_wheel.py"], log))
+    return count
 
 
 def planted(everything: bool) -> Callable[[Path], Count]:
@@ -215,7 +227,8 @@ def suites(thorough: bool) -> list[Suite]:
         found.append(Suite("mutations", "planted faults that the emulator must find", planted(thorough)))
     return [
         *found,
-        Suite("pytest", "command line, packaging, parity", pytest),
+        Suite("pytest", "command line, Python package, packaging, parity", pytest),
+        Suite("wheel", "the wheel, in fresh environments", wheel),
         Suite("format", "clang-format", lint("clang-format", "--dry-run", "-Werror", files=sources)),
         Suite("tidy", "clang-tidy", tidy),
         Suite("ruff", "ruff", lint("ruff", "check", ".")),

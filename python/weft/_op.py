@@ -165,9 +165,13 @@ def run(op: Op, values: Values) -> Any:
 def docstring(contract: Contract) -> str:
     """The function's documentation, from the contract."""
 
+    def wrap(text: str, indent: str) -> str:
+        return textwrap.fill(
+            text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+
     def describe(name: str, what: str) -> str:
-        text = textwrap.fill(f"{name}: {what}", 100, subsequent_indent="        ", break_long_words=False)
-        return textwrap.indent(text, "    ")
+        return textwrap.indent(wrap(f"{name}: {what}", "    "), "    ")
 
     def field_text(field: Field) -> str:
         note = f" May be the memory of {' or '.join(field.in_place_of)}." if field.in_place_of else ""
@@ -192,7 +196,11 @@ def docstring(contract: Contract) -> str:
         describe("a named tuple, or the one result" if many else "the result", f"{names}."),
     ]
     lines += ["", "Raises:", "    ValueError, TypeError: what the contract forbids, with the field at fault."]
-    lines += ["", f"Numerics: {contract.tolerance}.", f"Replaces: {contract.replaces}."]
+    lines += [
+        "",
+        wrap(f"Numerics: {contract.tolerance}.", "    "),
+        wrap(f"Replaces: {contract.replaces}.", "    "),
+    ]
     return "\n".join(lines)
 
 

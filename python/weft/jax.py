@@ -6,23 +6,36 @@ the contract forbids is found while the call is traced.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import jax
 import jax_tvm_ffi
+import numpy as np
 
 from weft import _library
-from weft._op import Op, Values
+from weft._op import OPS, Op, Values
 from weft.numpy import dtype_of, name_of
 
 WRITES = False  # into arrays that a caller gives
 
-_TARGET = "weft"
 _check = _library.function("check")
-for _platform in ("cpu", "gpu"):
-    jax_tvm_ffi.register_ffi_target(
-        _TARGET, _library.function("call"), ["attrs.words", "args", "rets"], platform=_platform
-    )
+
+
+def _register(op: Op) -> None:
+    """The call's numbers come first: which fields are there, then the options."""
+    numbers = [f"attrs.{name}" for name in ("present", *(option.name for option in op.contract.options))]
+    for platform in ("cpu", "gpu"):
+        jax_tvm_ffi.register_ffi_target(
+            f"weft.{op.name}",
+            _library.function(f"buffers.{op.name}"),
+            [*numbers, "args", "rets"],
+            platform=platform,
+        )
+
+
+for _op in OPS.values():
+    _register(_op)
 
 
 def run(op: Op, values: Values) -> Any:
@@ -31,36 +44,54 @@ def run(op: Op, values: Values) -> Any:
         if not isinstance(values[field.name], bool | None):
             raise TypeError(f"{op.name}.{field.name}: JAX arrays can't be written to; use the returned ones")
     inputs = {
-        f.name: jax.numpy.asarray(values[f.name]) for f in op.contract.inputs if values[f.name] is not None
+        f.name: jax.numpy.asarray(values[f.name])
+        for f in op.contract.fields
+        if f.reads and values[f.name] is not None
     }
     values = values | inputs
-    fields = op.missing(values)
+    missing = op.missing(values)
+    shapes = op.shapes(missing, values) if missing else []
     results = {
         field.name: jax.ShapeDtypeStruct(shape, dtype_of(op.dtype(field, values, name_of)))
-        for field, shape in zip(fields, op.shapes(fields, values) if fields else [], strict=True)
+        for field, shape in zip(missing, shapes, strict=True)
     }
-    updated = [f.name for f in op.contract.inputs if f.writes and f.name in inputs]
-    aliases = {list(inputs).index(name): len(results) + i for i, name in enumerate(updated)}
+    updated = [field.name for field in op.contract.inputs if field.writes and field.name in inputs]
     results |= {name: jax.ShapeDtypeStruct(inputs[name].shape, inputs[name].dtype) for name in updated}
-    options = _options(op, values)
-    _check(" ".join([op.name, *(_word(name, array) for name, array in (inputs | results).items()), *options]))
-    call = jax.ffi.ffi_call(
-        _TARGET, tuple(results.values()), vmap_method="sequential", input_output_aliases=aliases
+    # In the contract's order, as the library takes them.
+    results = {field.name: results[field.name] for field in op.contract.fields if field.name in results}
+    _check(
+        " ".join([op.name, *(_word(*field) for field in (inputs | results).items()), *_options(op, values)])
     )
-    written = call(*inputs.values(), words=" ".join([op.name, *inputs, *results, *options]))
+    call = jax.ffi.ffi_call(
+        f"weft.{op.name}",
+        tuple(results.values()),
+        vmap_method="sequential",
+        input_output_aliases={
+            i: list(results).index(name) for i, name in enumerate(inputs) if name in results
+        },
+    )
+    written = call(*inputs.values(), **_numbers(op, values, inputs.keys() | results.keys()))
     return op.result(values | dict(zip(results, written, strict=True)))
+
+
+def _numbers(op: Op, values: Values, there: Set[str]) -> dict[str, np.generic]:
+    """A call's attributes."""
+    present = sum(1 << i for i, field in enumerate(op.contract.fields) if field.name in there)
+    numbers: dict[str, np.generic] = {"present": np.int64(present)}
+    for option in op.contract.options:
+        value = values[option.name]
+        number = option.choices.index(value) if option.kind == "choice" else value
+        numbers[option.name] = np.float64(number) if option.kind == "real" else np.int64(number)
+    return numbers
 
 
 def _options(op: Op, values: Values) -> list[str]:
     """The options that differ from their defaults, as a case line writes them."""
-    words = []
-    for option in op.contract.options:
-        value = values[option.name]
-        if option.kind != "choice":
-            value = {"real": float, "integer": int, "boolean": bool}[option.kind](value)
-        if value != option.default:
-            words.append(f"{option.name}={str(value).lower() if option.kind == 'boolean' else value}")
-    return words
+    different = [option for option in op.contract.options if values[option.name] != option.default]
+    return [
+        f"{option.name}={str(values[option.name]).lower() if option.kind == 'boolean' else values[option.name]}"
+        for option in different
+    ]
 
 
 def _word(name: str, array: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ NAMES = {
     "bool": "uint8",
 }
 _BY_WEFT = {name: numpy_name for numpy_name, name in NAMES.items() if numpy_name != "bool"}
-_array = _library.function("array")
+_array: Callable[..., tvm_ffi.Tensor] = _library.function("array")
 
 
 def name_of(dtype: Any) -> str | None:
@@ -34,16 +36,17 @@ def name_of(dtype: Any) -> str | None:
 
 def dtype_of(name: str) -> np.dtype[Any]:
     """The dtype that weft calls so. Raises TypeError where only ml_dtypes has it and that is not installed."""
-    try:
-        return np.dtype(_BY_WEFT[name])
-    except (KeyError, TypeError):
-        pass
-    try:
-        import ml_dtypes  # noqa: PLC0415
-
-        return np.dtype(getattr(ml_dtypes, _BY_WEFT[name]))
-    except (KeyError, ImportError, AttributeError):
-        raise TypeError(f"NumPy has no {name}; ml_dtypes brings bf16 and fp8") from None
+    if name not in _BY_WEFT:
+        raise TypeError(f"NumPy has no {name}")
+    found = getattr(np, _BY_WEFT[name], None)
+    if found is None:
+        try:
+            import ml_dtypes  # noqa: PLC0415
+        except ImportError:
+            raise TypeError(f"NumPy has {name} through ml_dtypes, which is not installed") from None
+        found = getattr(ml_dtypes, _BY_WEFT[name])
+    dtype: np.dtype[Any] = np.dtype(found)
+    return dtype
 
 
 def run(op: Op, values: Values) -> Any:
@@ -71,6 +74,8 @@ def _view(op: Op, field: str, array: Any, writes: bool) -> tvm_ffi.Tensor:
         raise ValueError(
             f"{where}: strides {array.strides} are no multiples of the element's {array.itemsize} bytes"
         )
-    strides = [stride // array.itemsize for stride in array.strides]
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    if array.size == 0:  # NumPy has zeros there
+        strides = tuple(math.prod(array.shape[axis + 1 :]) for axis in range(array.ndim))
     address = array.__array_interface__["data"][0]
     return _array(address, name, tvm_ffi.Shape(array.shape), tvm_ffi.Shape(strides))

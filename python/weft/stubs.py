@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from typing import Any
 
@@ -57,9 +58,10 @@ def _result(contract: Contract) -> str:
 def _function(op: Op, returns: str, optional: str | None, short: bool = False) -> str:
     lines = [f"def {op.name}("]
     lines += [_input(field) for field in op.contract.inputs]
-    lines += ["    *,"]
+    lines += ["    *,"] if len(op.defaults) > len(op.positional) else []
     lines += [
-        f"    {o.name}: {_option_type(o.kind, o.choices)} = {o.default!r}," for o in op.contract.options
+        f"    {o.name}: {_option_type(o.kind, o.choices)} = {_literal(o.default)},"
+        for o in op.contract.options
     ]
     lines += [
         f"    {f.name}: {optional if f.optional and optional else '_Array | None'} = None,"
@@ -76,9 +78,13 @@ def _input(field: Field) -> str:
     return f"    {field.name}: _Array | None = None," if field.optional else f"    {field.name}: _Array,"
 
 
+def _literal(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
 def _option_type(kind: str, choices: tuple[str, ...]) -> str:
     if kind == "choice":
-        return f"Literal[{', '.join(repr(choice) for choice in choices)}]"
+        return f"Literal[{', '.join(_literal(choice) for choice in choices)}]"
     return {"real": "float", "integer": "int", "boolean": "bool"}[kind]
 
 

@@ -120,19 +120,25 @@ class Operator:
         """A call of a weft function: into the tensors that it is given, or with new ones."""
         op = self.op
         missing = op.missing(values)
-        if any(isinstance(values[field.name], torch.Tensor) for field in op.contract.outputs):
-            shapes = op.shapes(missing, values) if missing else []
-            like = next(values[name] for name in op.positional if values[name] is not None)
-            dtypes = [DTYPES[op.dtype(field, values, NAMES.get)] for field in missing]
-            for field, shape, dtype in zip(missing, shapes, dtypes, strict=True):
-                values[field.name] = like.new_empty(shape, dtype=dtype)
+        if len(missing) < len(op.contract.outputs) and self._gives_a_tensor(values):
+            if missing:
+                self._allocate(missing, values)
             self.destination(*op.arguments(values))
-        else:
-            written = self.functional(*[as_argument(values[name]) for name in self.parameters])
-            tensors = written if self.returns_list else [written]
-            for field, tensor in zip(missing, tensors, strict=False):
-                values[field.name] = tensor
+            return op.result(values)
+        written = self.functional(*[as_argument(values[name]) for name in self.parameters])
+        for field, tensor in zip(missing, written if self.returns_list else [written], strict=False):
+            values[field.name] = tensor
         return op.result(values)
+
+    def _gives_a_tensor(self, values: Values) -> bool:
+        return any(isinstance(values[field.name], torch.Tensor) for field in self.op.contract.outputs)
+
+    def _allocate(self, fields: Sequence[Field], values: Values) -> None:
+        op = self.op
+        like = next(values[name] for name in op.positional if values[name] is not None)
+        dtypes = [DTYPES[op.dtype(field, values, NAMES.get)] for field in fields]
+        for field, shape, dtype in zip(fields, op.shapes(fields, values), dtypes, strict=True):
+            values[field.name] = like.new_empty(shape, dtype=dtype)
 
 
 def as_argument(value: Any) -> Any:

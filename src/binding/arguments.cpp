@@ -7,6 +7,7 @@
 #include <tvm/ffi/string.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -26,22 +27,22 @@ Tensor tensor_argument(const Contract& contract, const Field& field, const tvm::
     return from_dlpack(**tensor, contract.name().c_str(), field.name.c_str());
 }
 
-double option_argument(const Contract& contract, const Option& option, const tvm::ffi::AnyView& argument) {
-    if (option.kind != Option::Kind::choice) {
-        const auto number = argument.try_cast<double>();
-        if (!number) reject(contract, option.name, "expected a number, got " + argument.GetTypeKey());
-        if (option.kind == Option::Kind::integer &&
-            *number != static_cast<double>(static_cast<long>(*number)))
-            reject(contract, option.name, fmt::format("expected a whole number, got {}", *number));
-        return *number;
+double number_argument(const Contract& contract, const Option& option, const tvm::ffi::AnyView& argument) {
+    const auto number = argument.try_cast<double>();
+    if (!number) reject(contract, option.name, "expected a number, got " + argument.GetTypeKey());
+    if (option.kind != Option::Kind::real && *number != std::floor(*number)) {
+        reject(contract, option.name, fmt::format("expected a whole number, got {}", *number));
     }
+    return *number;
+}
+
+double option_argument(const Contract& contract, const Option& option, const tvm::ffi::AnyView& argument) {
     const auto word = argument.try_cast<tvm::ffi::String>();
-    const auto found =
-        word ? std::find(option.choices.begin(), option.choices.end(), word->c_str()) : option.choices.end();
+    if (option.kind != Option::Kind::choice || !word) return number_argument(contract, option, argument);
+    const auto found = std::find(option.choices.begin(), option.choices.end(), word->c_str());
     if (found == option.choices.end()) {
         reject(contract, option.name,
-               fmt::format("expected one of {}, got {}", fmt::join(option.choices, ", "),
-                           word ? std::string(*word) : argument.GetTypeKey()));
+               fmt::format("expected one of {}, got {}", fmt::join(option.choices, ", "), word->c_str()));
     }
     return static_cast<double>(found - option.choices.begin());
 }
@@ -67,7 +68,7 @@ Call::Call(const Contract& contract) : contract_(contract) {
     contract.construct(storage_);
 }
 
-void Call::read(tvm::ffi::PackedArgs args) {
+void Call::read(tvm::ffi::PackedArgs args) try {
     const auto& fields = contract_.fields();
     const auto& options = contract_.options();
     const auto given = static_cast<std::size_t>(args.size());
@@ -79,15 +80,16 @@ void Call::read(tvm::ffi::PackedArgs args) {
         const tvm::ffi::AnyView argument = args[static_cast<int>(i)];
         if (i < fields.size()) {
             Contract::tensor(storage_, fields[i]) = tensor_argument(contract_, fields[i], argument);
-        } else if (argument != nullptr) {
-            const Option& option = options[i - fields.size()];
-            Contract::set(storage_, option, option_argument(contract_, option, argument));
+        } else {
+            set(options[i - fields.size()], argument);
         }
     }
+} catch (const Error& error) {
+    rethrow(error);
 }
 
-void Call::read(const std::vector<const Field*>& fields, const std::vector<double>& options,
-                tvm::ffi::PackedArgs tensors) {
+void Call::read(const std::vector<const Field*>& fields, tvm::ffi::PackedArgs tensors,
+                tvm::ffi::PackedArgs options) try {
     if (static_cast<std::size_t>(tensors.size()) != fields.size()) {
         reject(contract_, "", fmt::format("expected {} tensors, got {}", fields.size(), tensors.size()));
     }
@@ -95,9 +97,15 @@ void Call::read(const std::vector<const Field*>& fields, const std::vector<doubl
         Contract::tensor(storage_, *fields[i]) =
             tensor_argument(contract_, *fields[i], tensors[static_cast<int>(i)]);
     }
-    for (std::size_t i = 0; i < options.size(); ++i) {
-        Contract::set(storage_, contract_.options()[i], options[i]);
-    }
+    for (int i = 0; i < options.size(); ++i)
+        set(contract_.options()[static_cast<std::size_t>(i)], options[i]);
+} catch (const Error& error) {
+    rethrow(error);
+}
+
+void Call::set(const Option& option, const tvm::ffi::AnyView& argument) {
+    if (argument == nullptr) return;
+    Contract::set(storage_, option, option_argument(contract_, option, argument));
 }
 
 Device Call::device() const {

@@ -16,16 +16,16 @@ namespace weft::binding {
 [[noreturn]] void rethrow(const Error& error, const Contract& contract, const void* op);
 
 // An op's struct, filled from the fields in the contract's order (None: absent), then the options in theirs
-// (None, or left out: the default; a choice by its word).
+// (None, or left out: the default; a choice by its word or its number).
 class Call {
    public:
     // All absent and default.
     explicit Call(const Contract& contract);
-    // Throws weft::Error for what has no place in the contract.
+    // Throws, as a Python exception, what has no place in the contract.
     void read(tvm::ffi::PackedArgs args);
-    // The same with one tensor for each of `fields` (of one named twice the last counts), and every option.
-    void read(const std::vector<const Field*>& fields, const std::vector<double>& options,
-              tvm::ffi::PackedArgs tensors);
+    // The same with one tensor for each of `fields` (of one that comes twice the last counts).
+    void read(const std::vector<const Field*>& fields, tvm::ffi::PackedArgs tensors,
+              tvm::ffi::PackedArgs options);
     // Throws weft's error as the Python exception that fits it, with the contract's message.
     [[noreturn]] void rethrow(const Error& error) const { binding::rethrow(error, contract_, storage_); }
 
@@ -35,6 +35,8 @@ class Call {
     static constexpr std::size_t kBytes = 4096;
 
    private:
+    void set(const Option& option, const tvm::ffi::AnyView& argument);
+
     const Contract& contract_;
     alignas(std::max_align_t) std::byte storage_[kBytes];
 };

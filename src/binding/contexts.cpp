@@ -5,9 +5,11 @@
 
 #include <list>
 
+#include "core/cuda_api.h"
 #include "weft/dlpack.h"
 
 namespace weft::binding {
+namespace {
 
 Context& context_for(Device device) {
     // A handful of streams: a list searched from the one used last is faster than a map, and stays put.
@@ -23,6 +25,37 @@ Context& context_for(Device device) {
         }
     }
     return contexts.emplace_front(device, stream);
+}
+
+// Kernels are launched on the current device; the caller's may be another.
+class CurrentDevice {
+   public:
+    explicit CurrentDevice(Device device)
+        : before_(device.type == DeviceType::cuda ? cuda::select_device(device.index) : -1) {}
+    ~CurrentDevice() {
+        if (before_ < 0) return;
+        try {
+            cuda::select_device(before_);
+        } catch (const Error&) {
+            // It was current a moment ago; the next CUDA call reports what happened to it.
+        }
+    }
+    CurrentDevice(const CurrentDevice&) = delete;
+    CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+   private:
+    int before_;
+};
+
+}  // namespace
+
+void run(const OpEntry& entry, const Call& call) {
+    try {
+        const CurrentDevice current(call.device());
+        detail::run(entry, call.op(), context_for(call.device()));
+    } catch (const Error& error) {
+        call.rethrow(error);
+    }
 }
 
 }  // namespace weft::binding

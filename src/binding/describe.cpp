@@ -1,4 +1,4 @@
-// What the library knows, as JSON: weft.contracts, weft.case, weft.check, weft.generate.
+// What the library knows, as JSON: weft.version, weft.contracts, weft.case, weft.check, weft.generate.
 #include "core/describe.h"
 
 #include <tvm/ffi/error.h>
@@ -10,6 +10,10 @@
 
 #include "binding/arguments.h"
 #include "verify/generate.h"
+
+namespace weft {
+extern const char* const kVersion;  // defined by the build
+}
 
 namespace weft::binding {
 namespace {
@@ -65,6 +69,8 @@ tvm::ffi::String generate_case(const std::string& op, std::int64_t seed) {
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
+    tvm::ffi::Function::SetGlobal("weft.version",
+                                  tvm::ffi::Function::FromTyped([] { return tvm::ffi::String(kVersion); }));
     tvm::ffi::Function::SetGlobal("weft.contracts", tvm::ffi::Function::FromTyped(contracts));
     tvm::ffi::Function::SetGlobal("weft.case", tvm::ffi::Function::FromTyped(parse_case));
     tvm::ffi::Function::SetGlobal("weft.check", tvm::ffi::Function::FromTyped(check_case));

@@ -8,22 +8,15 @@
 namespace weft::binding {
 namespace {
 
-void run(const OpEntry& entry, tvm::ffi::PackedArgs args) {
-    Call call(entry.contract());
-    try {
-        call.read(args);
-        detail::run(entry, call.op(), context_for(call.device()));
-    } catch (const Error& error) {
-        call.rethrow(error);
-    }
-}
-
 TVM_FFI_STATIC_INIT_BLOCK() {
     for (const OpEntry* entry : all_ops()) {
         tvm::ffi::Function::SetGlobal(
             "weft.op." + entry->contract().name(),
-            tvm::ffi::Function::FromPacked(
-                [entry](tvm::ffi::PackedArgs args, tvm::ffi::Any*) { run(*entry, args); }));
+            tvm::ffi::Function::FromPacked([entry](tvm::ffi::PackedArgs args, tvm::ffi::Any*) {
+                Call call(entry->contract());
+                call.read(args);
+                run(*entry, call);
+            }));
     }
 }
 

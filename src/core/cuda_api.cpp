@@ -44,6 +44,13 @@ std::string bus_id(int index) {
     return text;
 }
 
+int select_device(int index) {
+    int before = index;
+    require(cudaGetDevice(&before), "asking for the device");
+    if (before != index) require(cudaSetDevice(index), "selecting the device");
+    return before;
+}
+
 void* allocate(int index, std::size_t bytes) {
     require(cudaSetDevice(index), "selecting the device");
     void* data = nullptr;
@@ -143,6 +150,7 @@ bool compiled() { return false; }
 int device_count() { return 0; }
 Properties properties(int) { absent(); }
 std::string bus_id(int) { absent(); }
+int select_device(int) { absent(); }
 void* allocate(int, std::size_t) { absent(); }
 void release(void*) noexcept {}
 void copy(void*, const void*, std::size_t) { absent(); }

@@ -114,7 +114,7 @@ void* Context::scratch(std::size_t bytes) {
             ErrorCode::unsupported, "", "scratch",
             fmt::format(
                 "{} bytes are needed while the stream is captured, and {} are there: run the call once "
-                "before capturing it",
+                "on the same stream before capturing it",
                 bytes, scratch_bytes_));
     }
     synchronize(device_, stream_);  // queued work may still use the old memory

@@ -38,6 +38,15 @@ TEST(DLPack, EveryDtypeComesBack) {
     }
 }
 
+TEST(DLPack, BooleansAreBytes) {
+    bool memory[4] = {true, false, true, false};
+    std::int64_t shape[] = {4};
+    const FakeTensor mask{memory, {1, 0}, 1, {6, 8, 1}, shape, nullptr, 0};
+    const Tensor out = from_dlpack(mask);
+    EXPECT_EQ(out.dtype, DType::uint8);
+    EXPECT_EQ(load_integer(out.dtype, out.data, 2), 1);
+}
+
 TEST(DLPack, StridesOffsetsAndDevices) {
     float memory[32];
     std::int64_t shape[] = {2, 3}, strides[] = {8, 1};

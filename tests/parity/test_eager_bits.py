@@ -1,29 +1,14 @@
-"""rounding=eager against the PyTorch operators that it names, bit for bit. Needs a GPU, PyTorch and a C++ compiler."""
+"""rounding=eager against the PyTorch operators that it names, bit for bit. Needs a GPU and PyTorch."""
 
 from __future__ import annotations
-
-import ctypes
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
+weft = pytest.importorskip("weft", exc_type=ImportError)
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = [
-    p for folder in ("build/gpu", "build/release") for p in sorted((ROOT / folder).glob("libweft.so.*"))
-]
-if not LIBRARIES:
-    pytest.skip("no library: build it, or scripts/gpu pack", allow_module_level=True)
-
-FIELDS = {
-    "rms_norm": ("x", "weight", "bias", "residual", "residual_out", "out", "scale", "token_scale"),
-    "layer_norm": ("x", "weight", "bias", "residual", "residual_out", "out", "scale", "token_scale"),
-}
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
 SHAPES = [
     (1, 128),
@@ -38,38 +23,6 @@ SHAPES = [
 ]
 SHAPES += [(968, 2048), (4096, 3072), (512, 4096), (300, 132), (5, 3000), (64, 65536), (3, 131068)]
 EPS = 1e-6
-
-
-@pytest.fixture(scope="session")
-def run(tmp_path_factory):
-    shim = tmp_path_factory.mktemp("shim") / "run_case.so"
-    library = LIBRARIES[0]
-    command = [
-        "c++",
-        "-std=c++20",
-        "-shared",
-        "-fPIC",
-        f"-I{ROOT}/include",
-        f"{ROOT}/tests/parity/run_case.cpp",
-    ]
-    subprocess.run([*command, "-o", str(shim), str(library), f"-Wl,-rpath,{library.parent}"], check=True)
-    for dependency in sorted(library.parent.glob("lib*.so*")):
-        if "weft" not in dependency.name:
-            ctypes.CDLL(os.fspath(dependency), mode=ctypes.RTLD_GLOBAL)
-    call = ctypes.CDLL(os.fspath(shim)).weft_run_case
-
-    def run_case(op: str, options: str, **tensors) -> None:
-        fields = FIELDS[op]
-        words = [f"{n}={DTYPES[t.dtype]}[{','.join(map(str, t.shape))}]" for n, t in tensors.items()]
-        pointers = (ctypes.c_void_p * len(fields))(
-            *[tensors[f].data_ptr() if f in tensors else None for f in fields]
-        )
-        message = ctypes.create_string_buffer(2000)
-        torch.cuda.synchronize()
-        line = " ".join([op, *words, options])
-        assert call(line.encode(), pointers, message, ctypes.c_size_t(2000)) == 0, message.value.decode()
-
-    return run_case
 
 
 def bits(t):
@@ -90,7 +43,7 @@ def check(got, expected):
 @pytest.mark.parametrize("dtype", DTYPES, ids=DTYPES.values())
 @pytest.mark.parametrize(("rows", "dim"), SHAPES)
 @pytest.mark.parametrize("mode", ["eager", "eager_cast", "eager with residual"])
-def test_rms_norm(run, rows, dim, dtype, mode):
+def test_rms_norm(rows, dim, dtype, mode):
     x, residual, weight, _ = inputs(rows, dim, dtype)
     tensors = {"x": x, "weight": weight, "out": torch.empty_like(x)}
     if "residual" in mode:
@@ -100,8 +53,8 @@ def test_rms_norm(run, rows, dim, dtype, mode):
     n = n * torch.rsqrt(n.pow(2).mean(-1, keepdim=True) + EPS)
     cast = mode == "eager_cast"
     expected = weight * n.to(dtype) if cast else (n * (1.0 + weight.float())).to(dtype)
-    options = "rounding=eager_cast" if cast else "rounding=eager weight_offset=1"
-    run("rms_norm", f"eps={EPS} {options}", **tensors)
+    options = {"rounding": "eager_cast"} if cast else {"rounding": "eager", "weight_offset": 1.0}
+    weft.rms_norm(**tensors, eps=EPS, **options)
     check(tensors["out"], expected)
     if "residual" in mode:
         check(tensors["residual_out"], x)
@@ -110,7 +63,7 @@ def test_rms_norm(run, rows, dim, dtype, mode):
 @pytest.mark.parametrize("dtype", DTYPES, ids=DTYPES.values())
 @pytest.mark.parametrize(("rows", "dim"), SHAPES)
 @pytest.mark.parametrize("affine", [False, True], ids=["plain", "affine"])
-def test_layer_norm(run, rows, dim, dtype, affine):
+def test_layer_norm(rows, dim, dtype, affine):
     x, _, weight, bias = inputs(rows, dim, dtype)
     tensors = {"x": x, "out": torch.empty_like(x)}
     if affine:
@@ -118,5 +71,5 @@ def test_layer_norm(run, rows, dim, dtype, affine):
     expected = torch.nn.functional.layer_norm(
         x, [dim], weight if affine else None, bias if affine else None, EPS
     )
-    run("layer_norm", f"eps={EPS} rounding=eager", **tensors)
+    weft.layer_norm(**tensors, eps=EPS, rounding="eager")
     check(tensors["out"], expected)

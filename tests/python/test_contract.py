@@ -1,0 +1,163 @@
+"""What follows from contracts alone: shapes, dtypes, signatures, documentation, stubs, the library's functions."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import weft
+from weft import _library, host_cost, stubs
+from weft._op import OPS
+
+from tests.python.conftest import ROOT
+
+EVERY_OP = pytest.mark.parametrize("op", OPS)
+
+
+class Array:
+    """Just a shape."""
+
+    def __init__(self, shape: list[int]) -> None:
+        self.shape = tuple(shape)
+
+
+@EVERY_OP
+def test_shapes_are_those_that_the_library_infers(op):
+    contract = OPS[op].contract
+    compared = 0
+    for seed in range(40):
+        case = _library.generate_case(op, seed)
+        assert case is not None
+        given = {
+            f.name: case["tensors"][f.name]["shape"] for f in contract.inputs if f.name in case["tensors"]
+        }
+        wanted = [f for f in contract.outputs if f.name in case["tensors"]]
+        try:
+            shapes = contract.shapes(wanted, given, case["options"])
+        except ValueError:  # a factor of 0 hides the others
+            assert any(0 in shape for shape in given.values()), case["case"]
+            continue
+        for field, shape in zip(wanted, shapes, strict=True):
+            expected = tuple(case["tensors"][field.name]["shape"])
+            assert shape in (expected, () if expected == (1,) else expected), case["case"]
+            compared += 1
+    assert compared > 0 or not contract.outputs
+
+
+def test_default_dtypes():
+    def default(op: str, **dtypes: str) -> str:
+        contract = OPS[op].contract
+        return contract.default_dtype(contract.outputs[0], dtypes)
+
+    assert default("rms_norm", x="bf16", weight="fp32") == "bf16"
+    assert default("embedding", ids="int64", table="fp16") == "fp16"
+    assert default("gemm", a="fp8_e4m3", b="fp8_e4m3", residual="bf16") == "bf16"
+    assert default("quantize", x="bf16") == "fp8_e4m3"
+    assert default("patch_im2col", image="uint8") == "fp32"
+
+
+@EVERY_OP
+def test_signature_and_documentation(op):
+    function, contract = getattr(weft, op), OPS[op].contract
+    parameters = inspect.signature(function).parameters
+    for field in contract.fields:
+        assert field.name in parameters
+    for option in contract.options:
+        assert parameters[option.name].default == option.default
+        assert parameters[option.name].kind is inspect.Parameter.KEYWORD_ONLY
+    required = [p.name for p in parameters.values() if p.default is inspect.Parameter.empty]
+    assert required == [field.name for field in contract.inputs if not field.optional]
+    assert function.__doc__.startswith(contract.formula)
+    assert all(f"    {name}: " in function.__doc__ for name in parameters)
+    assert op in weft.__all__
+
+
+def test_stubs_are_rendered_from_the_contracts():
+    stored = (ROOT / "python" / "weft" / "__init__.pyi").read_text()
+    assert stored == stubs.render(), (
+        "run: python -m weft.stubs > /tmp/stubs && mv /tmp/stubs python/weft/__init__.pyi"
+    )
+
+
+def test_case_lines():
+    case = _library.parse_case("rms_norm x=bf16[4,64] out=fp8_e4m3")
+    assert case["tensors"]["out"] == {"dtype": "fp8_e4m3", "shape": [4, 64]}
+    assert case["options"]["eps"] == 1e-6
+    with pytest.raises(ValueError, match="no such op"):
+        _library.parse_case("no_such_op x=bf16[4]")
+    with pytest.raises(ValueError, match="no such op"):
+        _library.generate_case("no_such_op", 0)
+    with pytest.raises(TypeError, match=r"rms_norm\.x: expected dtype"):
+        _library.function("check")("rms_norm x=int8[4,64] out=fp32")
+
+
+def test_calls_by_buffers_count_them():
+    with pytest.raises(ValueError, match="expected 2 tensors, got 1"):
+        _library.function("buffers.softmax")(3, 1.0, None)
+
+
+def test_the_library_links_no_python():
+    for library in {_library.PATH, _library.PATH.parent / "libweft.so"}:
+        symbols = subprocess.run(
+            ["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True
+        )
+        assert not [
+            line for line in symbols.stdout.splitlines() if line.split()[-1].startswith(("Py", "_Py"))
+        ]
+
+
+def test_importing_needs_no_framework(tmp_path: Path):
+    """With every framework hidden, the functions are there, and an array of nobody's is a TypeError."""
+    script = """
+import sys
+for name in ("torch", "jax", "jax_tvm_ffi", "numpy", "ml_dtypes"):
+    sys.modules[name] = None
+import weft
+assert callable(weft.rms_norm) and callable(weft.names.gate_geglu)
+try:
+    weft.rms_norm(object())
+except TypeError as error:
+    print(error)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "expected an array of PyTorch, JAX or NumPy, got object" in run.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {"PYTHONPATH": str(ROOT / "python"), "WEFT_LIBRARY": str(_library.PATH), "PATH": "/usr/bin:/bin"}
+
+
+def test_a_missing_library_is_said(tmp_path: Path):
+    (tmp_path / "weft").symlink_to(ROOT / "python" / "weft")
+    script = "import sys, pathlib; sys.path.insert(0, sys.argv[1]); pathlib.Path.exists = lambda _: False; import weft"
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert "weft's library was not found" in run.stderr
+
+
+def test_host_cost(capsys, monkeypatch):
+    """The ways are measured; a machine that others load too says little, so the bound is wide."""
+    monkeypatch.setattr(host_cost, "CALLS", 300)
+    monkeypatch.setattr(host_cost, "ROUNDS", 5)
+    monkeypatch.setattr(sys, "argv", ["host_cost"])
+    host_cost.main()
+    assert "tvm-ffi, destination" in capsys.readouterr().out
+    direct, operator = host_cost.costs()[1:3]
+    assert direct.low < 5 * (direct.limit or 0)
+    assert operator.low < 5 * (operator.limit or 0)
