@@ -102,14 +102,19 @@ void wait_for(Thread& thread, AsyncOperation& operation, bool sources_only, cons
 
 // ---- shared memory as the asynchronous proxy sees it ----
 
+// At most 16 bytes that an operation reads.
+struct Chunk {
+    const char* at;
+    size_t bytes;
+};
 // Faults where what threads wrote last has not been fenced; for an operation that is about to read.
-void check_visible(Runtime& runtime, const AsyncOperation& operation, const char* shared, size_t bytes);
+void check_visible(Runtime& runtime, const AsyncOperation& operation, const std::vector<Chunk>& chunks);
 // Accesses of an operation, which the sanitizers see.
-void copy_bytes(char* to, const char* from, size_t bytes);
-void clear_bytes(char* to, size_t bytes);
-void read_bytes(const char* from, size_t bytes);
-// What an operation has written is visible to other operations.
-void see(Runtime& runtime, const char* shared, size_t bytes);
+void copy_chunk(char* to, const char* from, size_t bytes);
+void clear_chunk(char* to);
+void read_chunks(const Chunk* chunks, size_t count);
+// What an operation has written, all of its span, is visible to other operations.
+void see(Runtime& runtime, const Span& span);
 void poison_visible(Runtime& runtime, char* shared, size_t bytes);
 // The block of the cluster whose shared memory this is; null: of none.
 Block* owner_of(Runtime& runtime, const void* shared);

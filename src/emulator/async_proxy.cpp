@@ -96,31 +96,51 @@ char* place_in(Runtime& runtime, Block& to, const void* shared) {
     return to.objects[index].base ? to.objects[index].data + (place - from->objects[index].data) : nullptr;
 }
 
-void check_visible(Runtime& runtime, const AsyncOperation& operation, const char* shared, size_t bytes) {
-    const Unobserved scope;
-    const SharedObject& object = viewed(runtime, shared, bytes);
-    if (std::memcmp(object.view + (shared - object.data), shared, bytes) == 0) return;
-    fault(fmt::format(
-        "{} ({}) reads shared memory that threads have written without fence_proxy_async, or after "
-        "the operation was issued ({} bytes from byte {} on)",
-        operation.what, place(operation.where), bytes, shared - object.data));
+void check_visible(Runtime& runtime, const AsyncOperation& operation, const std::vector<Chunk>& chunks) {
+    const SharedObject* object = nullptr;
+    for (const Chunk& chunk : chunks) {
+        if (chunk.bytes == 0) continue;
+        if (!object || chunk.at < object->data || chunk.at + chunk.bytes > object->data + object->bytes) {
+            object = &viewed(runtime, chunk.at, chunk.bytes);
+        }
+        if (std::memcmp(object->view + (chunk.at - object->data), chunk.at, chunk.bytes) == 0) continue;
+        fault(fmt::format(
+            "{} ({}) reads shared memory that threads have written without fence_proxy_async, or after the "
+            "operation was issued ({} bytes from byte {} on)",
+            operation.what, place(operation.where), chunk.bytes, chunk.at - object->data));
+    }
 }
 
 // No locals in memory: they would be this CUDA thread's, and so would their races.
-__attribute__((noinline)) void copy_bytes(char* to, const char* from, size_t bytes) {
+__attribute__((noinline)) void copy_chunk(char* to, const char* from, size_t bytes) {
+    if (bytes == 16 && reinterpret_cast<uintptr_t>(from) % 8 == 0) {
+        reinterpret_cast<uint64_t*>(to)[0] = reinterpret_cast<const uint64_t*>(from)[0];
+        reinterpret_cast<uint64_t*>(to)[1] = reinterpret_cast<const uint64_t*>(from)[1];
+        return;
+    }
     for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
 }
-__attribute__((noinline)) void clear_bytes(char* to, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) to[i] = 0;
+__attribute__((noinline)) void clear_chunk(char* to) {
+    reinterpret_cast<uint64_t*>(to)[0] = reinterpret_cast<uint64_t*>(to)[1] = 0;
 }
-__attribute__((noinline)) void read_bytes(const char* from, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) static_cast<void>(static_cast<const volatile char*>(from)[i]);
+__attribute__((noinline)) void read_chunks(const Chunk* chunk, size_t count) {
+    for (const Chunk* end = chunk + count; chunk != end; ++chunk) {
+        if (chunk->bytes == 16) {
+            static_cast<void>(reinterpret_cast<const volatile uint64_t*>(chunk->at)[0]);
+            static_cast<void>(reinterpret_cast<const volatile uint64_t*>(chunk->at)[1]);
+            continue;
+        }
+        for (size_t i = 0; i < chunk->bytes; ++i) {
+            static_cast<void>(static_cast<const volatile char*>(chunk->at)[i]);
+        }
+    }
 }
 
-void see(Runtime& runtime, const char* shared, size_t bytes) {
+void see(Runtime& runtime, const Span& span) {
     const Unobserved scope;
-    const SharedObject& object = viewed(runtime, shared, bytes);
-    std::memcpy(object.view + (shared - object.data), shared, bytes);
+    const auto bytes = static_cast<size_t>(span.end - span.first);
+    const SharedObject& object = viewed(runtime, span.first, bytes);
+    std::memcpy(object.view + (span.first - object.data), span.first, bytes);
 }
 
 void poison_visible(Runtime& runtime, char* shared, size_t bytes) {

@@ -49,19 +49,23 @@ void bulk_wait(unsigned newest, bool sources_only, const Where& where);
 // The address of dynamic shared memory as instructions and descriptors hold it, and back.
 uint32_t shared_window(const void* shared);
 
+// Of a matrix in shared memory: window addresses of 16 bytes each.
+using WgmmaChunks = std::vector<uint32_t>;
+
 // What all 128 threads of a warpgroup issue together.
 struct Wgmma {
     float* d;               // accumulators of this thread: `accumulators` of them
     const uint32_t* a;      // this thread's registers of A, or null: then it is in shared memory
     unsigned accumulators;  // a thread
-    std::vector<uint32_t>
-        a_chunks;  // window addresses of 16 bytes each, in the order that `multiply` expects
-    std::vector<uint32_t> b_chunks;
+    uint64_t a_descriptor, b_descriptor;
     bool accumulate;  // else the accumulators count as zero
+    // Where the operands are, in the order that `multiply` expects them; called by one thread.
+    WgmmaChunks (*locate_a)(uint64_t descriptor);
+    WgmmaChunks (*locate_b)(uint64_t descriptor);
     // a: the chunks of A, or the four registers of each thread in turn.
     void (*multiply)(const unsigned char* a, const unsigned char* b, float* const* d);
 };
-void wgmma(const char* what, Wgmma& call, const Where& where);
+void wgmma(const char* what, const Wgmma& call, const Where& where);
 void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(unsigned newest, const Where& where);

@@ -18,10 +18,10 @@ struct Load final : AsyncOperation {
         const AsOperation as(runtime, *this);
         for (const CopyPiece& piece : pieces) {
             char* chunk = to + piece.shared;
-            clear_bytes(chunk, 16);
-            copy_bytes(chunk + piece.first, piece.global, piece.bytes);
-            see(runtime, chunk, 16);
+            if (piece.bytes < 16) clear_chunk(chunk);
+            copy_chunk(chunk + piece.first, piece.global, piece.bytes);
         }
+        see(runtime, writes.front());
         mbarrier_complete(runtime, *barrier, size, phase);
         return true;
     }
@@ -30,34 +30,31 @@ struct Load final : AsyncOperation {
 // Reads its source in one step and writes in the next, because a thread may wait for the first alone.
 struct Store final : AsyncOperation {
     std::vector<CopyPiece> pieces;
-    const char* from = nullptr;
+    std::vector<Chunk> sources;  // of the pieces
     std::unique_ptr<char[]> read;
 
     bool perform(Runtime& runtime) override {
         const bool first = !sources_read;
         if (first) fetch(runtime);
         const AsOperation as(runtime, *this);
+        if (first) {
+            read_chunks(sources.data(), sources.size());
+            return false;
+        }
         const char* chunk = read.get();
         for (const CopyPiece& piece : pieces) {
-            if (first) {
-                read_bytes(from + piece.shared + piece.first, piece.bytes);
-            } else {
-                copy_bytes(piece.global, chunk, piece.bytes);
-            }
+            copy_chunk(piece.global, chunk, piece.bytes);
             chunk += 16;
         }
-        return !first;
+        return true;
     }
 
    private:
     void fetch(Runtime& runtime) {
+        check_visible(runtime, *this, sources);
         read.reset(new char[pieces.size() * 16]);
-        char* chunk = read.get();
-        for (const CopyPiece& piece : pieces) {
-            const char* source = from + piece.shared + piece.first;
-            if (piece.bytes > 0) check_visible(runtime, *this, source, piece.bytes);
-            std::memcpy(chunk, source, piece.bytes);
-            chunk += 16;
+        for (size_t i = 0; i < sources.size(); ++i) {
+            std::memcpy(&read[16 * i], sources[i].at, sources[i].bytes);
         }
     }
 };
@@ -145,7 +142,10 @@ void bulk_store(const char* what, const void* shared, std::vector<CopyPiece> pie
     const Unobserved scope;
     Runtime& runtime = Runtime::here();
     auto operation = std::make_shared<Store>();
-    operation->from = static_cast<const char*>(shared);
+    for (const CopyPiece& piece : pieces) {
+        operation->sources.push_back(
+            {static_cast<const char*>(shared) + piece.shared + piece.first, piece.bytes});
+    }
     operation->reads = {span_of(shared, pieces)};
     operation->pieces = std::move(pieces);
     describe_operation(*operation, what, where);

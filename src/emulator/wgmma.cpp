@@ -20,7 +20,7 @@ InFlight::Held& held_by(InFlight& flight, const float* registers) {
 }
 
 struct Product final : AsyncOperation {
-    std::vector<const char*> a_chunks, b_chunks;
+    std::vector<Chunk> a_chunks, b_chunks;
     std::vector<unsigned char> a;  // read from shared memory, or the registers at the issue
     void (*multiply)(const unsigned char* a, const unsigned char* b, float* const* d) = nullptr;
     bool accumulate = false;
@@ -28,16 +28,16 @@ struct Product final : AsyncOperation {
     float* registers[kWarpgroup] = {};
 
     bool perform(Runtime& runtime) override {
-        for (const char* chunk : a_chunks) check_visible(runtime, *this, chunk, 16);
-        for (const char* chunk : b_chunks) check_visible(runtime, *this, chunk, 16);
+        check_visible(runtime, *this, a_chunks);
+        check_visible(runtime, *this, b_chunks);
         std::vector<unsigned char> b(b_chunks.size() * 16);
         if (!a_chunks.empty()) a.resize(a_chunks.size() * 16);
         fetch(a.data(), a_chunks);
         fetch(b.data(), b_chunks);
         {
             const AsOperation as(runtime, *this);
-            for (const char* chunk : a_chunks) read_bytes(chunk, 16);
-            for (const char* chunk : b_chunks) read_bytes(chunk, 16);
+            read_chunks(a_chunks.data(), a_chunks.size());
+            read_chunks(b_chunks.data(), b_chunks.size());
         }
         float* d[kWarpgroup];
         for (unsigned i = 0; i < kWarpgroup; ++i) {
@@ -50,9 +50,9 @@ struct Product final : AsyncOperation {
     }
 
    private:
-    static void fetch(unsigned char* to, const std::vector<const char*>& chunks) {
-        for (const char* chunk : chunks) {
-            std::memcpy(to, chunk, 16);
+    static void fetch(unsigned char* to, const std::vector<Chunk>& chunks) {
+        for (const Chunk& chunk : chunks) {
+            std::memcpy(to, chunk.at, 16);
             to += 16;
         }
     }
@@ -85,32 +85,32 @@ void hold(Runtime& runtime, Thread& thread, const Wgmma& call, const Operation& 
     flight.products.push_back({operation, flight.product_group});
 }
 
-std::vector<const char*> places(const Block& block, const std::vector<uint32_t>& chunks) {
+std::vector<Chunk> places(const Block& block, const WgmmaChunks& chunks) {
     const SharedObject& dynamic = block.dynamic;
     const size_t base = 1024 + reinterpret_cast<uintptr_t>(dynamic.data) % 1024;
-    std::vector<const char*> found;
+    std::vector<Chunk> found;
     for (const uint32_t chunk : chunks) {
         if (chunk < base || chunk - base + 16 > dynamic.bytes) {
             fault(
                 fmt::format("wgmma: a matrix descriptor reaches byte {} of {} bytes of dynamic shared memory",
                             static_cast<int64_t>(chunk) - static_cast<int64_t>(base), dynamic.bytes));
         }
-        found.push_back(dynamic.data + (chunk - base));
+        found.push_back({dynamic.data + (chunk - base), 16});
     }
     return found;
 }
 
-Span around(const std::vector<const char*>& chunks) {
-    Span span{chunks.front(), chunks.front()};
-    for (const char* chunk : chunks) {
-        span.first = std::min(span.first, chunk);
-        span.end = std::max(span.end, chunk + 16);
+Span around(const std::vector<Chunk>& chunks) {
+    Span span{chunks.front().at, chunks.front().at};
+    for (const Chunk& chunk : chunks) {
+        span.first = std::min(span.first, chunk.at);
+        span.end = std::max(span.end, chunk.at + chunk.bytes);
     }
     return span;
 }
 
 struct Lane {
-    Wgmma* call;
+    const Wgmma* call;
     const char* what;
     Where where;
 };
@@ -128,13 +128,15 @@ void complete_issue(void* const* lanes) {
     operation->line = self().block->warpgroups + self().linear / kWarpgroup;
     operation->multiply = last.call->multiply;
     operation->accumulate = last.call->accumulate;
-    operation->a_chunks = places(*self().block, last.call->a_chunks);
-    operation->b_chunks = places(*self().block, last.call->b_chunks);
+    if (!last.call->a) {
+        operation->a_chunks = places(*self().block, last.call->locate_a(last.call->a_descriptor));
+    }
+    operation->b_chunks = places(*self().block, last.call->locate_b(last.call->b_descriptor));
     operation->reads = {around(operation->b_chunks)};
     if (!operation->a_chunks.empty()) operation->reads.push_back(around(operation->a_chunks));
     for (unsigned i = 0; i < kWarpgroup; ++i) {
         const Wgmma& call = *static_cast<const Lane*>(lanes[i])->call;
-        if (call.a_chunks != last.call->a_chunks || call.b_chunks != last.call->b_chunks ||
+        if (call.a_descriptor != last.call->a_descriptor || call.b_descriptor != last.call->b_descriptor ||
             call.accumulate != last.call->accumulate) {
             runtime.raise(threads[i], "wgmma: its descriptors are not those of the rest of the warpgroup");
         }
@@ -153,7 +155,7 @@ void complete_issue(void* const* lanes) {
 
 }  // namespace
 
-void wgmma(const char* what, Wgmma& call, const Where& where) {
+void wgmma(const char* what, const Wgmma& call, const Where& where) {
     Lane lane{&call, what, where};
     warpgroup_collective(what, &lane, &complete_issue, where);
 }

@@ -16,6 +16,10 @@
 #pragma once
 
 #if defined(WEFT_EMULATOR)
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "emulator/async_proxy.h"
 #endif
 
@@ -57,8 +61,8 @@ inline constexpr int kWgmmaDepth = 32 / static_cast<int>(sizeof(T));
 namespace detail {
 
 // The chunks of `extent` rows (M or N) by K: row by row (K-major), or k by k (MN-major).
-template <class T>
-std::vector<uint32_t> chunks_of(const char* what, uint64_t bits, int extent, Major major) {
+template <class T, int kExtent, Major kMajor>
+emulator::WgmmaChunks chunks_of(uint64_t bits) {
     constexpr int kOfChunk = 16 / static_cast<int>(sizeof(T)), kDepth = kWgmmaDepth<T>;
     constexpr Swizzle kModes[] = {Swizzle::none, Swizzle::bytes128, Swizzle::bytes64, Swizzle::bytes32};
     const auto start = static_cast<uint32_t>(bits & 0x3fff) << 4;
@@ -67,12 +71,11 @@ std::vector<uint32_t> chunks_of(const char* what, uint64_t bits, int extent, Maj
     const Swizzle swizzle = kModes[bits >> 62];
     const auto width = static_cast<uint32_t>(swizzle);
     if (swizzle != Swizzle::none && start % (8 * width) >= width)
-        emulator::fault(std::string(what) +
-                        ": the matrix does not begin in the first row of its swizzle's pattern");
-    std::vector<uint32_t> chunks;
+        emulator::fault("wgmma: the matrix does not begin in the first row of its swizzle's pattern");
+    emulator::WgmmaChunks chunks;
     const auto add = [&](uint32_t offset) { chunks.push_back(swizzled(swizzle, start + offset)); };
-    if (major == Major::k) {
-        for (int row = 0; row < extent; ++row) {
+    if constexpr (kMajor == Major::k) {
+        for (int row = 0; row < kExtent; ++row) {
             const auto r = static_cast<uint32_t>(row);
             for (uint32_t c = 0; c < kDepth / kOfChunk; ++c) {
                 add(r / 8 * stride + r % 8 * width + c * (swizzle == Swizzle::none ? leading : 16));
@@ -82,7 +85,7 @@ std::vector<uint32_t> chunks_of(const char* what, uint64_t bits, int extent, Maj
     }
     const uint32_t pieces = width / 16;  // chunks of a row
     for (uint32_t k = 0; k < kDepth; ++k) {
-        for (uint32_t c = 0; c < static_cast<uint32_t>(extent / kOfChunk); ++c) {
+        for (uint32_t c = 0; c < static_cast<uint32_t>(kExtent / kOfChunk); ++c) {
             // Without a swizzle the two offsets change places.
             const uint32_t along = swizzle == Swizzle::none ? stride : leading,
                            down = swizzle == Swizzle::none ? leading : stride;
@@ -94,7 +97,8 @@ std::vector<uint32_t> chunks_of(const char* what, uint64_t bits, int extent, Maj
 
 // Element (row, k) of a matrix whose chunks were fetched in that order.
 template <class T>
-float element_of(const unsigned char* chunks, int extent, int row, int k, Major major) {
+WEFT_UNINSTRUMENTED inline float element_of(const unsigned char* chunks, int extent, int row, int k,
+                                            Major major) {
     const int index = major == Major::k ? row * kWgmmaDepth<T> + k : k * extent + row;
     uint32_t word = 0;
     __builtin_memcpy(&word, chunks + static_cast<size_t>(index) * sizeof(T), sizeof(T));
@@ -103,7 +107,7 @@ float element_of(const unsigned char* chunks, int extent, int row, int k, Major 
 
 // From the registers of 128 threads, four words each.
 template <class T>
-float register_of(const unsigned char* registers, int row, int k) {
+WEFT_UNINSTRUMENTED inline float register_of(const unsigned char* registers, int row, int k) {
     constexpr int kWide = 4 / static_cast<int>(sizeof(T)), kHalf = kWgmmaDepth<T> / 2;
     const int thread = row / 16 * 32 + row % 8 * 4 + k % kHalf / kWide, index = k / kHalf * 2 + row % 16 / 8;
     uint32_t word = 0;
@@ -111,40 +115,46 @@ float register_of(const unsigned char* registers, int row, int k) {
     return widen<T>(word, k % kWide);
 }
 
+// Accumulator (row, n) among those of all 128 threads.
+WEFT_UNINSTRUMENTED inline float* accumulator_of(float* const* d, int row, int n) {
+    return d[row / 16 * 32 + row % 8 * 4 + n % 8 / 2] + (n / 8 * 4 + row % 16 / 8 * 2 + n % 2);
+}
+
+WEFT_UNINSTRUMENTED inline void add_scaled(float* sums, float factor, const float* column, int count) {
+    for (int n = 0; n < count; ++n) sums[n] += factor * column[n];
+}
+
 template <class A, class B, int N, Major kA, Major kB, bool kRegisters>
 WEFT_UNINSTRUMENTED void multiply_wgmma(const unsigned char* a, const unsigned char* b, float* const* d) {
     constexpr int kDepth = kWgmmaDepth<A>;
-    std::vector<float> columns(static_cast<size_t>(kDepth * N));
+    const std::unique_ptr<float[]> memory(new float[(kDepth + 1) * N]);  // a fiber's stack is small
+    float *columns = memory.get(), *sums = columns + kDepth * N;
     for (int k = 0; k < kDepth; ++k) {
-        for (int n = 0; n < N; ++n) columns[static_cast<size_t>(k * N + n)] = element_of<B>(b, N, n, k, kB);
+        for (int n = 0; n < N; ++n) columns[k * N + n] = element_of<B>(b, N, n, k, kB);
     }
-    std::vector<float> sums(N);
     for (int row = 0; row < 64; ++row) {
-        const auto place = [&](int n) -> float& {
-            return d[row / 16 * 32 + row % 8 * 4 + n % 8 / 2][n / 8 * 4 + row % 16 / 8 * 2 + n % 2];
-        };
-        for (int n = 0; n < N; ++n) sums[static_cast<size_t>(n)] = place(n);
+        for (int n = 0; n < N; ++n) sums[n] = *accumulator_of(d, row, n);
         for (int k = 0; k < kDepth; ++k) {
-            const float value = kRegisters ? register_of<A>(a, row, k) : element_of<A>(a, 64, row, k, kA);
-            const float* column = &columns[static_cast<size_t>(k * N)];
-            for (int n = 0; n < N; ++n) sums[static_cast<size_t>(n)] += value * column[n];
+            const float factor = kRegisters ? register_of<A>(a, row, k) : element_of<A>(a, 64, row, k, kA);
+            add_scaled(sums, factor, columns + k * N, N);
         }
-        for (int n = 0; n < N; ++n) place(n) = sums[static_cast<size_t>(n)];
+        for (int n = 0; n < N; ++n) *accumulator_of(d, row, n) = sums[n];
     }
 }
 
 template <class A, class B, int N, Major kA, Major kB>
 void issue_wgmma(const char* what, float* d, const uint32_t* registers, uint64_t a, uint64_t b,
                  bool accumulate, const emulator::Where& where) {
-    emulator::Wgmma call{.d = d,
-                         .a = registers,
-                         .accumulators = N / 2,
-                         .a_chunks = {},
-                         .b_chunks = chunks_of<B>(what, b, N, kB),
-                         .accumulate = accumulate,
-                         .multiply = registers ? &multiply_wgmma<A, B, N, kA, kB, true>
-                                               : &multiply_wgmma<A, B, N, kA, kB, false>};
-    if (!registers) call.a_chunks = chunks_of<A>(what, a, 64, kA);
+    const emulator::Wgmma call{.d = d,
+                               .a = registers,
+                               .accumulators = N / 2,
+                               .a_descriptor = a,
+                               .b_descriptor = b,
+                               .accumulate = accumulate,
+                               .locate_a = &chunks_of<A, 64, kA>,
+                               .locate_b = &chunks_of<B, N, kB>,
+                               .multiply = registers ? &multiply_wgmma<A, B, N, kA, kB, true>
+                                                     : &multiply_wgmma<A, B, N, kA, kB, false>};
     emulator::wgmma(what, call, where);
 }
 
