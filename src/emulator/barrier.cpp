@@ -120,10 +120,12 @@ WEFT_UNINSTRUMENTED void Runtime::check_exit(Thread& thread) {
             barrier.arrived, place(barrier.where), index_text(barrier.first_arrived->thread_index)));
     }
     leave_warp(*this, thread);
+    check_flight(thread);
     --cluster_live;
     cluster_barrier.expected = cluster_live;
     if (cluster_barrier.arrived > 0 && cluster_barrier.arrived == cluster_live) release_all(cluster_barrier);
     if (block.exited == block.count) {
+        check_no_operation(*this, block);
         check_guards(*this, block);
         retire_shared(*this, block, cluster_live == 0);
     }

@@ -19,8 +19,19 @@ class Fiber;
 struct Block;
 struct Warp;
 struct Copies;
+struct InFlight;
+struct Mbarrier;
 
-enum class State : uint8_t { ready, at_block_barrier, at_named_barrier, at_cluster_barrier, at_warp, exited };
+enum class State : uint8_t {
+    ready,
+    at_block_barrier,
+    at_named_barrier,
+    at_cluster_barrier,
+    at_warp,
+    at_mbarrier,
+    at_async,
+    exited
+};
 
 // One CUDA thread.
 struct Thread {
@@ -36,8 +47,10 @@ struct Thread {
     bool fenced;       // has executed a __threadfence, so its atomics publish
     const char* what;  // the operation it waits at, and where that is in the source
     Where where;
-    Thread* next;       // in the list of those who wait at the same barrier
-    Copies* copies;     // its cp.async operations in flight, made at the first
+    Thread* next;      // in the list of those who wait at the same barrier
+    Copies* copies;    // its cp.async operations in flight, made at the first
+    InFlight* flight;  // its bulk copies and wgmma operations in flight, made at the first
+    const Mbarrier* waits_for;
     void* observed[4];  // the atomics it last read, for the next __threadfence
     unsigned observations;
 };
@@ -56,6 +69,10 @@ inline Thread& self() { return *current_thread; }
 unsigned block_barrier(const Where& where, bool predicate = false);
 // Barriers 1 to 15, each among `threads` threads (whole warps).
 void named_barrier(unsigned id, unsigned threads, bool wait, const Where& where);
+// An operation of the four warps of a warpgroup (128 threads from a multiple of 128 on), all at the same
+// place: the last to arrive calls `complete` with the `data` of each. Orders no memory.
+using CompleteGroup = void (*)(void* const* lanes);
+void warpgroup_collective(const char* what, void* data, CompleteGroup complete, const Where& where);
 // Every thread of the cluster that has not exited.
 void cluster_barrier(const Where& where);
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "emulator/async_operation.h"
 #include "emulator/runtime.h"
 #include "weft/error.h"
 
@@ -57,7 +58,7 @@ void check_limits(const LaunchConfig& config) {
     }
 }
 
-Runtime::Runtime() : block_storage_(new Block[kMaxCluster]) {
+Runtime::Runtime() : async(new AsyncProxy), block_storage_(new Block[kMaxCluster]) {
     blocks = block_storage_.get();
     if (const char* seed = std::getenv("WEFT_EMULATOR_SEED")) order = std::strtoull(seed, nullptr, 0);
     watch_sanitizers();
@@ -94,6 +95,11 @@ void Runtime::set_up(Block& block, unsigned rank) {
         warp.lanes = block.threads + size_t{i} * kWarp;
         warp.sync = &block.syncs->warp[i];
     }
+    for (Warpgroup& group : block.warpgroups) {
+        delete group.sync;
+        group = {};
+    }
+    block.mbarrier_count = 0;
     set_up_shared(*this, block);
 }
 
@@ -118,18 +124,18 @@ void Runtime::set_up(Thread& thread, Block& block, unsigned linear, uint3 block_
 }
 
 void Runtime::check_end() {
-    if (!failure_) {
+    if (!failed_) {
         for (unsigned i = 0; i < thread_count_; ++i) {
             if (threads_[i].state == State::exited) continue;
             try {
                 report_deadlock();
             } catch (...) {
-                failure_ = std::current_exception();
+                fail(std::current_exception());
             }
             break;
         }
     }
-    if (failure_) abandon();
+    if (failed_) abandon();
 }
 
 void Runtime::run_cluster(uint3 first_block) {
@@ -140,6 +146,7 @@ void Runtime::run_cluster(uint3 first_block) {
         cluster_barrier = {};
         cluster_barrier.sync = cluster_sync.get();
         cluster_live = cluster_barrier.expected = thread_count_;
+        async->start(*this);
         const unsigned block_threads = thread_count_ / config->cluster;
         ready_.start(order, config->cluster, (block_threads + kWarp - 1) / kWarp);
         for (unsigned rank = 0; rank < config->cluster; ++rank) {
@@ -153,14 +160,15 @@ void Runtime::run_cluster(uint3 first_block) {
     run_until_idle();
     check_end();
     const Unobserved scope;
+    async->clear();
     for (unsigned rank = 0; rank < config->cluster; ++rank) {
         retire_shared(*this, blocks[rank], true);
         delete blocks[rank].syncs;
     }
     cluster_sync.reset();
     ++sequence_;
-    if (!failure_) return;
-    tsan_acquire(launch_end_);
+    if (!std::exchange(failed_, false)) return;
+    tsan_acquire(launch_end);
     std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
@@ -177,7 +185,7 @@ void Runtime::launch(const LaunchConfig& launched, void (*kernel)(const void*), 
     prepare(launched.block.x * launched.block.y * launched.block.z * launched.cluster);
     const unsigned races_before = race_reports();
     const auto end = std::make_unique<SyncPair>();
-    launch_end_ = end.get();
+    launch_end = end.get();
 
     const dim3 clusters(launched.grid.x / launched.cluster, launched.grid.y, launched.grid.z);
     const uint64_t count = uint64_t{clusters.x} * clusters.y * clusters.z;
@@ -193,7 +201,7 @@ void Runtime::launch(const LaunchConfig& launched, void (*kernel)(const void*), 
                      static_cast<unsigned>(at / clusters.x % clusters.y),
                      static_cast<unsigned>(at / clusters.x / clusters.y)});
     }
-    tsan_acquire(launch_end_);
+    tsan_acquire(launch_end);
     if (launched.dependent && !waited_for_dependency) {
         refuse(launched, "it was launched as dependent, but no thread called dependency_wait");
     }

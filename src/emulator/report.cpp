@@ -94,7 +94,9 @@ void Runtime::report_deadlock() {
             ++exited;
             continue;
         }
-        Group& group = groups[fmt::format("{} ({})", thread.what, place(thread.where))];
+        std::string at = fmt::format("{} ({})", thread.what, place(thread.where));
+        if (thread.state == State::at_mbarrier) at += " for " + emulator::describe(*thread.waits_for);
+        Group& group = groups[at];
         if (group.count++ == 0) group.first = &thread;
     }
     const Thread* culprit = nullptr;

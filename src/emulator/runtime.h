@@ -12,7 +12,8 @@
 
 namespace weft::emulator {
 
-inline constexpr unsigned kNamedBarriers = 16, kMaxSharedObjects = 64;
+inline constexpr unsigned kNamedBarriers = 16, kMaxSharedObjects = 64, kMaxMbarriers = 64;
+inline constexpr unsigned kWarpgroup = 4 * kWarp, kMaxWarpgroups = kMaxThreads / kWarpgroup;
 
 // A sync object has two addresses, used in turn: whoever is past a barrier may publish at the next before the
 // slowest has taken over what the last one published.
@@ -41,15 +42,36 @@ struct Warp {
     SyncPair* sync = nullptr;
 };
 
+struct Warpgroup {
+    unsigned arrived = 0;
+    void* data[kWarpgroup] = {};
+    const char* what = nullptr;
+    Where where;
+    Thread* first_arrived = nullptr;
+    SyncPair* sync = nullptr;  // of the operation that they issue, which takes it over
+};
+
+struct Mbarrier {
+    uint64_t* address = nullptr;
+    unsigned count = 0, pending = 0;  // arrivals of a phase, and those still to come
+    int64_t bytes = 0;                // of transactions that are expected; negative: came before
+    unsigned phase = 0;               // how many have completed
+    Thread* first = nullptr;          // those who wait
+    const Thread* initialised_by = nullptr;
+    bool init_fenced = false;
+    SyncPair* sync = nullptr;  // by the phase's parity
+};
+
 // An allocation with a guarded zone on either side.
 struct SharedObject {
     char* base = nullptr;  // what was allocated
     char* data = nullptr;
     size_t bytes = 0;
+    char* view = nullptr;  // as the asynchronous proxy sees it; made when that first matters
 };
 
 struct Syncs {  // fresh for every block, so that nothing is ordered by what an earlier block did
-    SyncPair start, block[kNamedBarriers], warp[kMaxWarps];
+    SyncPair start, block[kNamedBarriers], warp[kMaxWarps], mbarrier[kMaxMbarriers];
 };
 
 struct Block {
@@ -59,6 +81,9 @@ struct Block {
     Thread* first_exited = nullptr;
     Barrier barriers[kNamedBarriers];
     Warp warps[kMaxWarps];
+    Warpgroup warpgroups[kMaxWarpgroups];
+    Mbarrier mbarriers[kMaxMbarriers];
+    unsigned mbarrier_count = 0;
     SharedObject dynamic, objects[kMaxSharedObjects];
     Syncs* syncs = nullptr;
 };
@@ -68,6 +93,8 @@ struct SharedKey {
     const void* key;
     size_t bytes, alignment;
 };
+
+class AsyncProxy;
 
 class Runtime {
    public:
@@ -83,6 +110,8 @@ class Runtime {
     void release_all(Barrier& barrier);
     void check_exit(Thread& thread);
     void yield(Thread& thread);
+    WEFT_UNINSTRUMENTED uint64_t random(uint64_t bound) { return ready_.random(bound); }
+    void fail(std::exception_ptr failure);
     std::string describe(const Thread& thread) const;
     [[noreturn]] void raise(const Thread& thread, const std::string& message) const;
 
@@ -99,6 +128,8 @@ class Runtime {
     size_t static_bytes = 0;
     bool waited_for_dependency = false;
     unsigned idle_yields = 0;
+    std::unique_ptr<AsyncProxy> async;
+    void* launch_end = nullptr;
 
    private:
     static Runtime& make();
@@ -114,6 +145,7 @@ class Runtime {
     void report_deadlock();
     void name_fibers();
     void resume(Fiber& from, Thread* next);
+    Thread* next_thread();
 
     std::vector<std::unique_ptr<Fiber>> fibers_;
     std::unique_ptr<Block[]> block_storage_;
@@ -124,9 +156,8 @@ class Runtime {
     Fiber main_;
     void (*kernel_)(const void*) = nullptr;
     const void* arguments_ = nullptr;
-    void* launch_end_ = nullptr;
     std::exception_ptr failure_;
-    bool abandoned_ = false;
+    bool failed_ = false, abandoned_ = false;
     uint64_t sequence_ = 0;  // clusters run by this OS thread
 };
 
@@ -147,5 +178,12 @@ std::string index_text(const uint3& index);  // "(x,y,z)"
 void leave_warp(Runtime& runtime, Thread& thread);
 // async.cpp
 void drop_copies(Thread& thread);
+// bulk_copy.cpp
+void drop_flight(Thread& thread);
+void check_flight(const Thread& thread);  // at its end
+// async_proxy.cpp
+void check_no_operation(Runtime& runtime, const Block& block);
+// mbarrier.cpp
+std::string describe(const Mbarrier& barrier);
 
 }  // namespace weft::emulator

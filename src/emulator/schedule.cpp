@@ -1,6 +1,7 @@
 // Which CUDA thread runs next: the queue of those ready, suspension, the end of a thread, and what a fault
 // stops. Nothing here is visible to ThreadSanitizer, and nothing goes through the standard library's
 // templates, whose instrumented copies the linker might choose.
+#include "emulator/async_operation.h"
 #include "emulator/runtime.h"
 #include "weft/error.h"
 
@@ -26,7 +27,9 @@ Runtime& Runtime::make() {
 }
 
 Runtime::~Runtime() {
+    const Unobserved scope;
     current_runtime = nullptr;
+    async.reset();
     fibers_.clear();
 }
 
@@ -42,8 +45,31 @@ WEFT_UNINSTRUMENTED void Runtime::resume(Fiber& from, Thread* next) {
     Fiber::switch_between(from, next ? *next->fiber : main_);
 }
 
+// Lets asynchronous operations go on where no thread can, and sometimes before.
+WEFT_UNINSTRUMENTED Thread* Runtime::next_thread() {
+    while (async->pending() && !failed_ && !abandoned_) {
+        if (!async->due(*this)) {
+            if (Thread* next = ready_.pop()) return next;
+        }
+        try {
+            async->perform_one(*this);
+        } catch (...) {
+            fail(std::current_exception());
+        }
+    }
+    return ready_.pop();
+}
+
+// The launch stops every thread once it gets the word.
+WEFT_UNINSTRUMENTED void Runtime::fail(std::exception_ptr failure) {
+    const Unobserved scope;
+    if (!failed_) failure_ = failure;
+    failed_ = true;
+    ready_.clear();
+}
+
 WEFT_UNINSTRUMENTED void Runtime::suspend(Thread& thread) {
-    Thread* next = ready_.pop();
+    Thread* next = next_thread();
     if (next == &thread) return;
     resume(*thread.fiber, next);
     if (abandoned_) throw Abandoned{};
@@ -52,6 +78,13 @@ WEFT_UNINSTRUMENTED void Runtime::suspend(Thread& thread) {
 WEFT_UNINSTRUMENTED void Runtime::yield(Thread& thread) {
     if (++idle_yields > kIdleYields) {
         fault("waits in a loop for a value that no running thread writes (blocks run one after another)");
+    }
+    if (idle_yields % 64 == 63 && async->pending()) {
+        try {
+            async->perform_one(*this);
+        } catch (...) {
+            fail(std::current_exception());
+        }
     }
     ready_.push_last(thread);
     suspend(thread);
@@ -66,7 +99,7 @@ WEFT_UNINSTRUMENTED void Runtime::run_fiber(Fiber& self) {
     for (;;) {
         Runtime& runtime = here();
         runtime.run_thread(*current_thread);
-        runtime.resume(self, runtime.ready_.pop());
+        runtime.resume(self, runtime.next_thread());
     }
 }
 
@@ -81,13 +114,13 @@ WEFT_UNINSTRUMENTED void Runtime::run_thread(Thread& thread) {
         check_exit(thread);
     } catch (const Abandoned&) {
     } catch (...) {
-        if (!failure_) failure_ = std::current_exception();
-        ready_.clear();  // back to the launch, which stops the others
+        fail(std::current_exception());
     }
     thread.state = State::exited;
     idle_yields = 0;
     if (thread.copies) drop_copies(thread);
-    tsan_release(launch_end_);
+    if (thread.flight) drop_flight(thread);
+    tsan_release(launch_end);
 }
 
 // Stops every thread that waits, so that its fiber can be used again: each leaves its kernel by an exception.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "emulator/runtime.h"
 
@@ -18,6 +19,8 @@ constexpr size_t kGuard = WEFT_ASAN ? 0 : 128;
 constexpr char kGuardByte = '\xc3';
 // CUDA promises 16 bytes for the dynamic array: give no more, where the sanitizer leaves the choice.
 constexpr size_t kDynamicAlignment = 16, kDynamicOffset = WEFT_ASAN ? 0 : kDynamicAlignment;
+// All blocks have it at the same place of this much, which is the longest period of a swizzle.
+constexpr size_t kPeriod = 1024;
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -29,7 +32,7 @@ SharedObject allocate(size_t bytes, size_t alignment, size_t offset, uint8_t poi
         0) {
         throw std::bad_alloc();
     }
-    SharedObject object{static_cast<char*>(base), static_cast<char*>(base) + front, bytes};
+    SharedObject object{static_cast<char*>(base), static_cast<char*>(base) + front, bytes, nullptr};
     std::memset(object.base, kGuardByte, front);
     std::memset(object.data, poison, bytes);
     std::memset(object.data + bytes, kGuardByte, kGuard);
@@ -127,8 +130,7 @@ WEFT_UNINSTRUMENTED void* cluster_map(const void* shared, unsigned rank) {
 
 void set_up_shared(Runtime& runtime, Block& block) {
     if (runtime.config->dynamic_shared == 0) return;
-    block.dynamic =
-        allocate(runtime.config->dynamic_shared, kDynamicAlignment, kDynamicOffset, runtime.poison);
+    block.dynamic = allocate(runtime.config->dynamic_shared, kPeriod, kDynamicOffset, runtime.poison);
     close(block.dynamic);
 }
 
@@ -168,6 +170,7 @@ void retire_shared(Runtime& runtime, Block& block, bool last_use) {
     const Unobserved scope;
     auto retire = [&](SharedObject& object) {
         if (!object.base) return;
+        std::free(std::exchange(object.view, nullptr));
         if (last_use || WEFT_ASAN) {
             open(object);
             std::free(object.base);

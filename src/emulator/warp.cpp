@@ -61,6 +61,54 @@ WEFT_UNINSTRUMENTED void warp_collective(const char* what, void* data, Complete 
     if (orders) tsan_acquire(sync);
 }
 
+// The lanes of a warpgroup wait for each other as those of a warp do, whatever the hardware does: that they
+// issue the same operations is what is checked here.
+WEFT_UNINSTRUMENTED void warpgroup_collective(const char* what, void* data, CompleteGroup complete_all,
+                                              const Where& where) {
+    Thread& thread = self();
+    Runtime& runtime = Runtime::here();
+    Block& block = *thread.block;
+    Warpgroup& group = block.warpgroups[thread.linear / kWarpgroup];
+    if ((thread.linear / kWarpgroup + 1) * kWarpgroup > block.count) {
+        fault(fmt::format("{}: the block has no four warps for this warpgroup", what));
+    }
+    if (group.arrived != 0 && (group.what != what || group.where.line() != where.line() ||
+                               group.where.column() != where.column())) {
+        fault(fmt::format("divergent warpgroup: reaches {} ({}) while thread {} of it waits at {} ({})", what,
+                          place(where), index_text(group.first_arrived->thread_index), group.what,
+                          place(group.where)));
+    }
+    if (group.arrived == 0) {
+        group.what = what;
+        group.where = where;
+        group.first_arrived = &thread;
+        const Unobserved scope;
+        if (!group.sync) group.sync = new SyncPair;
+    }
+    tsan_release(group.sync->cell[0]);
+    group.data[thread.linear % kWarpgroup] = data;
+    if (++group.arrived < kWarpgroup) {
+        thread.state = State::at_warp;
+        thread.what = what;
+        thread.where = where;
+        runtime.suspend(thread);
+        return;
+    }
+    {
+        const Unobserved scope;
+        complete_all(group.data);
+    }
+    group.arrived = 0;
+    Thread* first = &thread - thread.linear % kWarpgroup;
+    for (unsigned i = 0; i < kWarpgroup; ++i) {
+        if (&first[i] != &thread) runtime.make_ready(first[i]);
+    }
+    if (runtime.order != 0) {
+        runtime.make_ready(thread);
+        runtime.suspend(thread);
+    }
+}
+
 WEFT_UNINSTRUMENTED void leave_warp(Runtime& runtime, Thread& thread) {
     Warp& warp = *thread.warp;
     warp.live &= ~(1u << thread.lane);

@@ -13,6 +13,19 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 }
 #endif
 
+// The first multiple of Alignment from `shared` on, by the address that the instructions see: the dynamic
+// array is aligned to 16 bytes only. The same place in every block of a cluster.
+template <unsigned Alignment>
+__device__ __forceinline__ char* align_shared(void* shared) {
+    static_assert(Alignment <= 1024 && (Alignment & (Alignment - 1)) == 0);
+#if defined(WEFT_EMULATOR)
+    const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(shared));
+#else
+    const uint32_t address = shared_address(shared);
+#endif
+    return static_cast<char*>(shared) + (0u - address) % Alignment;
+}
+
 namespace detail {
 
 template <size_t Bytes>
