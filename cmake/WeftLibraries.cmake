@@ -28,21 +28,23 @@ if(NOT WEFT_EMULATOR STREQUAL "OFF")
 endif()
 
 # tvm-ffi, the Python package's binary interface, comes as a Python package: the headers and the library of the
-# environment that will import the result. Sanitized libraries can't be loaded into an ordinary Python.
-if(SKBUILD)
-  set(WEFT_PYTHON "${Python_EXECUTABLE}")  # of the environment that builds the wheel
-endif()
-find_program(WEFT_PYTHON NAMES python python3 HINTS "${CMAKE_SOURCE_DIR}/.weft/venv/bin" DOC "Python with apache-tvm-ffi")
+# environment that will import the result. Asked at every configuration, because the environment may come later.
+# Sanitized libraries can't be loaded into an ordinary Python.
+set(WEFT_PYTHON "" CACHE FILEPATH "A Python with apache-tvm-ffi; empty: that of .weft/venv, else python3")
 set(WEFT_HAS_BINDING 0)
-if(WEFT_PYTHON AND NOT WEFT_BINDING STREQUAL "OFF" AND NOT WEFT_SANITIZE)
-  execute_process(COMMAND "${WEFT_PYTHON}" -m tvm_ffi.config --includedir --dlpack-includedir
-                  OUTPUT_VARIABLE _includes OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  execute_process(COMMAND "${WEFT_PYTHON}" -m tvm_ffi.config --libfiles
-                  OUTPUT_VARIABLE WEFT_TVM_FFI_LIBRARY OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  string(REPLACE "\n" ";" WEFT_TVM_FFI_INCLUDES "${_includes}")
-  if(EXISTS "${WEFT_TVM_FFI_LIBRARY}")
-    set(WEFT_HAS_BINDING 1)
-  endif()
+if(NOT WEFT_BINDING STREQUAL "OFF" AND NOT WEFT_SANITIZE)
+  # A wheel is built by the Python that scikit-build-core names.
+  foreach(_python ${WEFT_PYTHON} ${Python_EXECUTABLE} "${CMAKE_SOURCE_DIR}/.weft/venv/bin/python" python3)
+    execute_process(COMMAND "${_python}" -m tvm_ffi.config --includedir --dlpack-includedir
+                    OUTPUT_VARIABLE _includes OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    execute_process(COMMAND "${_python}" -m tvm_ffi.config --libfiles
+                    OUTPUT_VARIABLE WEFT_TVM_FFI_LIBRARY OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    string(REPLACE "\n" ";" WEFT_TVM_FFI_INCLUDES "${_includes}")
+    if(EXISTS "${WEFT_TVM_FFI_LIBRARY}")
+      set(WEFT_HAS_BINDING 1)
+      break()
+    endif()
+  endforeach()
 endif()
 if(WEFT_BINDING STREQUAL "ON" AND NOT WEFT_HAS_BINDING)
   message(FATAL_ERROR "WEFT_BINDING=ON needs a Python with apache-tvm-ffi (WEFT_PYTHON) and no sanitizer")

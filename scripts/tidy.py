@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 CLEAN = ROOT / ".weft" / "tidy-clean.json"
 # Kernels and the emulator speak CUDA and fibers, which the checks misread; tests repeat gtest's macros.
-CHECKED = re.compile(r"(src/(core|io|verify|bench|cli)/[^/]+|(ops|pipelines)/[^/]+/(?!test)[^/]+)\.cpp")
+CHECKED = re.compile(
+    r"(src/(core|io|verify|bench|binding|cli)/[^/]+|(ops|pipelines)/[^/]+/(?!test)[^/]+)\.cpp"
+)
 HEADERS = ("include", "src", "ops", "pipelines")
 
 

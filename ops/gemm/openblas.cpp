@@ -101,9 +101,9 @@ void multiply(const Gemm& op, const Problem& p, const std::vector<float>& b, std
                 stride = p.k;
             }
             gemm::find_sgemm()(gemm::kRowMajor, gemm::kNoTranspose, gemm::kTranspose, static_cast<int>(rows),
-                        static_cast<int>(columns), static_cast<int>(p.k), 1.0f, from,
-                        static_cast<int>(stride), b.data(), static_cast<int>(p.k), 0.0f, sums.data(),
-                        static_cast<int>(columns));
+                               static_cast<int>(columns), static_cast<int>(p.k), 1.0f, from,
+                               static_cast<int>(stride), b.data(), static_cast<int>(p.k), 0.0f, sums.data(),
+                               static_cast<int>(columns));
         }
         finish(op, p, sums, row, rows, column, columns);
     }

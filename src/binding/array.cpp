@@ -12,12 +12,12 @@ namespace weft::binding {
 namespace {
 
 struct View {
-    DLManagedTensor managed{};
+    DLManagedTensor managed;  // to_dlpack fills it
     std::int64_t shape[kMaxRank], stride[kMaxRank];
 };
 
-tvm::ffi::Tensor array(std::int64_t address, const std::string& dtype, tvm::ffi::Shape shape,
-                       tvm::ffi::Shape stride) {
+tvm::ffi::Tensor array(std::int64_t address, const std::string& dtype, const tvm::ffi::Shape& shape,
+                       const tvm::ffi::Shape& stride) {
     const auto known = parse_dtype(dtype);
     if (!known) TVM_FFI_THROW(TypeError) << "weft has no dtype " << dtype;
     if (shape.size() != stride.size() || shape.size() > kMaxRank) {

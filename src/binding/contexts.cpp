@@ -33,12 +33,7 @@ class CurrentDevice {
     explicit CurrentDevice(Device device)
         : before_(device.type == DeviceType::cuda ? cuda::select_device(device.index) : -1) {}
     ~CurrentDevice() {
-        if (before_ < 0) return;
-        try {
-            cuda::select_device(before_);
-        } catch (const Error&) {
-            // It was current a moment ago; the next CUDA call reports what happened to it.
-        }
+        if (before_ >= 0) cuda::restore_device(before_);
     }
     CurrentDevice(const CurrentDevice&) = delete;
     CurrentDevice& operator=(const CurrentDevice&) = delete;

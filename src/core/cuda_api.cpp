@@ -51,6 +51,8 @@ int select_device(int index) {
     return before;
 }
 
+void restore_device(int index) noexcept { cudaSetDevice(index); }
+
 void* allocate(int index, std::size_t bytes) {
     require(cudaSetDevice(index), "selecting the device");
     void* data = nullptr;
@@ -151,6 +153,7 @@ int device_count() { return 0; }
 Properties properties(int) { absent(); }
 std::string bus_id(int) { absent(); }
 int select_device(int) { absent(); }
+void restore_device(int) noexcept {}
 void* allocate(int, std::size_t) { absent(); }
 void release(void*) noexcept {}
 void copy(void*, const void*, std::size_t) { absent(); }

@@ -20,6 +20,7 @@ int device_count();  // 0 without a driver
 Properties properties(int index);
 std::string bus_id(int index);  // "00000000:1B:00.0"
 int select_device(int index);  // makes it this thread's, and returns the one before
+void restore_device(int index) noexcept;
 
 // Each throws Error(cuda) with the runtime's message.
 void* allocate(int index, std::size_t bytes);
