@@ -3,7 +3,9 @@ include(CMakePackageConfigHelpers)
 
 # A wheel takes the component `python` alone.
 if(WEFT_HAS_BINDING AND SKBUILD)
-  set_target_properties(weft_ffi PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(weft_ffi libweft PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(FILES "$<TARGET_FILE:fmt::fmt>" DESTINATION weft/lib RENAME "$<TARGET_SONAME_FILE_NAME:fmt::fmt>"
+          COMPONENT python)
   # A wheel has no symbolic links: the file's name is the one that the loader asks for.
   set_target_properties(libweft PROPERTIES VERSION "${PROJECT_VERSION_MAJOR}")
   install(TARGETS libweft weft_ffi LIBRARY DESTINATION weft/lib COMPONENT python NAMELINK_SKIP)

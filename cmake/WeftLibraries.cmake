@@ -3,10 +3,6 @@
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-set(WEFT_FMT fmt::fmt)
-if(WEFT_PORTABLE)
-  set(WEFT_FMT fmt::fmt-header-only)
-endif()
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 

@@ -8,7 +8,7 @@ set(WEFT_BINDING AUTO CACHE STRING
     "Build the Python package's library: AUTO (where a Python with apache-tvm-ffi is found), ON or OFF")
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined behaviour) or thread")
 option(WEFT_TESTS "Build the tests" ON)
-option(WEFT_PORTABLE "Link what a bare machine lacks (fmt, Boost.Context) into the library, as a wheel needs it" OFF)
+option(WEFT_PORTABLE "Bring along what a bare machine lacks (fmt, Boost.Context), as a wheel must" OFF)
 option(WEFT_PTXAS_REPORT "Print registers and spills of every kernel" OFF)
 set_property(CACHE WEFT_CUDA WEFT_EMULATOR WEFT_BINDING PROPERTY STRINGS AUTO ON OFF)
 set_property(CACHE WEFT_SANITIZE PROPERTY STRINGS "" address thread)

@@ -20,13 +20,12 @@ add_library(weft_flags INTERFACE)
 target_compile_options(weft_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_WARNINGS}>")
 target_include_directories(weft_flags INTERFACE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}/src"
                            "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
-target_link_libraries(weft_flags INTERFACE ${WEFT_FMT} Threads::Threads)
+target_link_libraries(weft_flags INTERFACE fmt::fmt Threads::Threads)
 # What sources may ask with #if: which parts this build has.
 target_compile_definitions(weft_flags INTERFACE
   $<$<BOOL:${WEFT_HAS_CUDA}>:WEFT_HAS_CUDA=1>
   $<$<BOOL:${WEFT_HAS_CUBLASLT}>:WEFT_HAS_CUBLASLT=1>
-  $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_HAS_EMULATOR=1>
-  $<$<BOOL:${WEFT_HAS_BENCHMARK}>:WEFT_HAS_BENCHMARK=1>)
+  $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_HAS_EMULATOR=1>)
 foreach(_headers WEFT_CUDA_INCLUDE WEFT_CUBLASLT_INCLUDE)
   if(${_headers})
     target_include_directories(weft_flags SYSTEM INTERFACE "${${_headers}}")
@@ -75,7 +74,8 @@ if(WEFT_HAS_EMULATOR)
     target_link_libraries(weft_emulated PRIVATE weft_flags Boost::headers)
     target_sources(libweft PRIVATE $<TARGET_OBJECTS:weft_emulated>)
   endif()
-  target_link_libraries(libweft PRIVATE Boost::context)
+  # Without its compile definitions: a wheel, which links it statically, then has the same objects.
+  target_link_libraries(libweft PRIVATE $<LINK_ONLY:Boost::context>)
 endif()
 
 function(weft_part name)
@@ -86,6 +86,9 @@ function(weft_part name)
   endif()
 endfunction()
 set(WEFT_PARTS "")
+if(WEFT_HAS_BENCHMARK)
+  set_source_files_properties(src/bench/host.cpp PROPERTIES COMPILE_DEFINITIONS WEFT_HAS_BENCHMARK=1)
+endif()
 if(WEFT_BENCH_SOURCES)
   weft_part(weft_bench ${WEFT_BENCH_SOURCES})
   list(APPEND WEFT_PARTS weft_bench)

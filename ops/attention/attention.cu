@@ -1,6 +1,7 @@
 // Attention: parameters of a call, launches, the list of implementations.
 #include "kit/launch.h"
 #include "ops/attention/kernel.cuh"
+#include "ops/attention/wgmma_kernel.cuh"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -39,7 +40,8 @@ AttentionStrides strides(const Tensor& t, int token, int head) {
 // Whole 16-byte chunks at 16-byte addresses, whatever the row?
 bool vectors(const Tensor& t) { return t.dim(3) % 8 == 0 && kit::rows_aligned(t, 8); }
 
-AttentionParams parameters(const Attention& op, const Problem& problem, const Config& config) {
+// But for what a configuration says.
+AttentionParams parameters(const Attention& op, const Problem& problem, int block_rows, int splits) {
     AttentionParams p = {};
     p.q = op.q.data, p.k = op.k.data, p.v = op.v.data, p.out = op.out.data;
     p.q_stride = strides(op.q, 1, 2), p.k_stride = strides(op.k, 1, 2);
@@ -48,12 +50,11 @@ AttentionParams parameters(const Attention& op, const Problem& problem, const Co
     if (op.kv_lengths) p.kv_lengths = op.kv_lengths.as<std::int32_t>();
     if (op.key_mask) p.key_mask = op.key_mask.as<std::uint8_t>(), p.mask_stride = op.key_mask.stride[0];
     p.rows = static_cast<int>(problem.rows);
-    p.row_blocks = (p.rows + config.rows() - 1) / config.rows();
+    p.row_blocks = (p.rows + block_rows - 1) / block_rows;
+    p.splits = splits;
     p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
     p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
     p.head_dim = static_cast<int>(op.q.dim(3));
-    p.row_warps = config.row_warps, p.groups = config.groups, p.splits = config.splits,
-    p.slots = config.slots;
     p.scale_log2 = op.softmax_scale() * 1.44269504088896341f;
     p.causal = op.causal;
     p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),
@@ -77,7 +78,8 @@ void launch_flash(const AttentionParams& p, const Config& config, unsigned block
 void launch_attention(const Attention& op, Context& context) {
     const Problem problem(op);
     const Config& config = context.slot<AttentionPlans>().get(problem, context.info());
-    AttentionParams p = parameters(op, problem, config);
+    AttentionParams p = parameters(op, problem, config.rows(), config.splits);
+    p.row_warps = config.row_warps, p.groups = config.groups, p.slots = config.slots;
     const std::int64_t rows = problem.heads * problem.rows;
     if (config.splits > 1) {
         const auto floats = static_cast<std::size_t>(config.splits * rows * (problem.head_dim + 1));
@@ -99,8 +101,58 @@ std::string config_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose(Problem(op), device));
 }
 
+// Tiles of keys (or values): boxes of 64 columns by as many tokens, of one head.
+kit::TensorMap tile_map(const Tensor& t, const WgmmaTile& tile) {
+    kit::TensorLayout layout{
+        .data = t.data, .element_bytes = 2, .axes = 4, .swizzle = kit::Swizzle::bytes128};
+    const int axes[] = {3, 1, 2, 0};
+    const std::uint32_t box[] = {WgmmaTile::kColumns, static_cast<std::uint32_t>(tile.keys()), 1, 1};
+    for (int i = 0; i < 4; ++i) {
+        const auto size = static_cast<std::uint64_t>(t.dim(axes[i]));
+        layout.size[i] = size;
+        // One element is never stepped over, whatever its stride.
+        layout.stride[i] = size > 1 ? 2 * static_cast<std::uint64_t>(t.stride[axes[i]]) : 16;
+        layout.box[i] = box[i];
+    }
+    return kit::tensor_map("attention", layout);
+}
+
+template <class T>
+void launch_wgmma_as(const AttentionParams& p, const kit::TensorMap& keys, const kit::TensorMap& values,
+                     const attention::WgmmaConfig& config, unsigned blocks, Stream stream) {
+    const kit::LaunchShape shape{.grid = blocks,
+                                 .block = WgmmaTile::kThreads,
+                                 .cluster = static_cast<unsigned>(config.splits),
+                                 .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes())};
+    constexpr const char* kName = "attention_wgmma";
+    switch (config.tile.head_dim) {
+        case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, keys, values);
+        case 128: return kit::launch(kName, attention_wgmma<T, 128>, shape, stream, p, keys, values);
+        default: return kit::launch(kName, attention_wgmma<T, 256>, shape, stream, p, keys, values);
+    }
+}
+
+void launch_wgmma(const Attention& op, Context& context) {
+    const Problem problem(op);
+    const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
+    const AttentionParams p = parameters(op, problem, config.tile.rows(), config.splits);
+    const bool bf16 = op.q.dtype == DType::bf16;
+    (bf16 ? launch_wgmma_as<kit::bf16>
+          : launch_wgmma_as<kit::half>)(p, tile_map(op.k, config.tile), tile_map(op.v, config.tile), config,
+                                        static_cast<unsigned>(attention::blocks(problem, config)),
+                                        context.stream());
+}
+
+std::string wgmma_text(const Attention& op, const DeviceInfo& device) {
+    return attention::to_string(attention::choose_wgmma(Problem(op), device));
+}
+
+// wgmma is last until it has run on a GPU: reachable by its name, never chosen where flash_mma accepts, and
+// that accepts whatever wgmma does.
 const RegisterImplementations<Attention> kKernels{
-    kit::kTarget, {{"flash_mma", attention::decline, config_text, launch_attention}}};
+    kit::kTarget,
+    {{"flash_mma", attention::decline, config_text, launch_attention},
+     {"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

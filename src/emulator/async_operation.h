@@ -60,7 +60,8 @@ void return_accumulators(Thread& thread, unsigned newest);
 // on whose stack it happens to run.
 class AsOperation {
    public:
-    AsOperation(Runtime& runtime, AsyncOperation& operation);
+    // `issued`: what the issuers had done, where that is not in the operation's own sync.
+    AsOperation(Runtime& runtime, AsyncOperation& operation, void* issued = nullptr);
     ~AsOperation();
     AsOperation(const AsOperation&) = delete;
     AsOperation& operator=(const AsOperation&) = delete;

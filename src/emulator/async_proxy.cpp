@@ -174,12 +174,13 @@ uint32_t shared_window(const void* shared) {
 // ---- operations ----
 
 // Whatever is looked up is looked up before the switch: it belongs to the CUDA thread.
-WEFT_UNINSTRUMENTED AsOperation::AsOperation([[maybe_unused]] Runtime& runtime, AsyncOperation& operation)
+WEFT_UNINSTRUMENTED AsOperation::AsOperation([[maybe_unused]] Runtime& runtime, AsyncOperation& operation,
+                                             [[maybe_unused]] void* issued)
     : sync_(operation.sync.get()), launch_end_(runtime.launch_end) {
 #if WEFT_TSAN
     thread_ = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(runtime.async->next_fiber(), __tsan_switch_to_fiber_no_sync);
-    tsan_acquire(sync_->cell[0]);
+    tsan_acquire(issued ? issued : sync_->cell[0]);
 #endif
 }
 

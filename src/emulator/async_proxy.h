@@ -59,6 +59,7 @@ struct Wgmma {
     unsigned accumulators;  // a thread
     uint64_t a_descriptor, b_descriptor;
     bool accumulate;  // else the accumulators count as zero
+    bool a_by_rows;   // the chunks of A come row by row (K-major), else k by k
     // Where the operands are, in the order that `multiply` expects them; called by one thread.
     WgmmaChunks (*locate_a)(uint64_t descriptor);
     WgmmaChunks (*locate_b)(uint64_t descriptor);

@@ -96,7 +96,7 @@ void Runtime::set_up(Block& block, unsigned rank) {
         warp.sync = &block.syncs->warp[i];
     }
     for (Warpgroup& group : block.warpgroups) {
-        delete group.sync;
+        delete[] group.sync;
         group = {};
     }
     block.mbarrier_count = 0;

@@ -83,9 +83,9 @@ WEFT_UNINSTRUMENTED void warpgroup_collective(const char* what, void* data, Comp
         group.where = where;
         group.first_arrived = &thread;
         const Unobserved scope;
-        if (!group.sync) group.sync = new SyncPair;
+        if (!group.sync) group.sync = new SyncPair[kWarpgroup / kWarp];
     }
-    tsan_release(group.sync->cell[0]);
+    tsan_release(group.sync[thread.linear % kWarpgroup / kWarp].cell[0]);
     group.data[thread.linear % kWarpgroup] = data;
     if (++group.arrived < kWarpgroup) {
         thread.state = State::at_warp;

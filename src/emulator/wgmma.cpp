@@ -25,7 +25,9 @@ struct Product final : AsyncOperation {
     void (*multiply)(const unsigned char* a, const unsigned char* b, float* const* d) = nullptr;
     bool accumulate = false;
     Thread* threads = nullptr;  // the first of the warpgroup
+    bool a_by_rows = false;
     float* registers[kWarpgroup] = {};
+    std::unique_ptr<SyncPair[]> issues;  // a warp each: it reads what it, and not another, knows to be there
 
     bool perform(Runtime& runtime) override {
         check_visible(runtime, *this, a_chunks);
@@ -34,9 +36,10 @@ struct Product final : AsyncOperation {
         if (!a_chunks.empty()) a.resize(a_chunks.size() * 16);
         fetch(a.data(), a_chunks);
         fetch(b.data(), b_chunks);
-        {
-            const AsOperation as(runtime, *this);
-            read_chunks(a_chunks.data(), a_chunks.size());
+        for (unsigned warp = 0; warp < kWarpgroup / kWarp; ++warp) {
+            const std::vector<Chunk> rows = rows_of(warp);
+            const AsOperation as(runtime, *this, issues[warp].cell[0]);
+            read_chunks(rows.data(), rows.size());
             read_chunks(b_chunks.data(), b_chunks.size());
         }
         float* d[kWarpgroup];
@@ -50,6 +53,16 @@ struct Product final : AsyncOperation {
     }
 
    private:
+    // The chunks of the 16 rows of a warp.
+    std::vector<Chunk> rows_of(unsigned warp) const {
+        constexpr size_t kWarps = kWarpgroup / kWarp;
+        const size_t run = a_by_rows ? a_chunks.size() / kWarps : 64 / 8 / kWarps;  // chunks in a row
+        std::vector<Chunk> rows;
+        for (size_t i = 0; i < a_chunks.size(); ++i) {
+            if (i / run % kWarps == warp) rows.push_back(a_chunks[i]);
+        }
+        return rows;
+    }
     static void fetch(unsigned char* to, const std::vector<Chunk>& chunks) {
         for (const Chunk& chunk : chunks) {
             std::memcpy(to, chunk.at, 16);
@@ -123,11 +136,13 @@ void complete_issue(void* const* lanes) {
     operation->what = last.what;
     operation->where = last.where;
     operation->issuer = &self();
-    operation->sync.reset(std::exchange(self().block->warpgroups[self().linear / kWarpgroup].sync, nullptr));
+    operation->issues.reset(
+        std::exchange(self().block->warpgroups[self().linear / kWarpgroup].sync, nullptr));
     operation->threads = threads;
     operation->line = self().block->warpgroups + self().linear / kWarpgroup;
     operation->multiply = last.call->multiply;
     operation->accumulate = last.call->accumulate;
+    operation->a_by_rows = last.call->a_by_rows;
     if (!last.call->a) {
         operation->a_chunks = places(*self().block, last.call->locate_a(last.call->a_descriptor));
     }

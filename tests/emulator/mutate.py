@@ -33,6 +33,10 @@ FINDS = {
     "dependency": r"dependency_wait",
     "alignment": r"misaligned|not a multiple of",
     "barrier": r"divergent|deadlock",
+    "operation": r"on its way|is still read by|the block ends while|after the operation was issued",
+    "transactions": r"bytes of transactions|an arrival too many|too few bytes",
+    "fence": r"without fence_proxy_async|no wgmma_fence|no fence_mbarrier_init",
+    "wait": r"before wgmma_wait|wgmma in flight|no wgmma_fence since",
     "lane": r"reads lane|a lane of the warp has exited|divergent warp",
     "result": r"two runs differ|got .*expected|expected .*got|allowed",
 }

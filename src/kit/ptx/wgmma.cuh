@@ -151,6 +151,7 @@ void issue_wgmma(const char* what, float* d, const uint32_t* registers, uint64_t
                                .a_descriptor = a,
                                .b_descriptor = b,
                                .accumulate = accumulate,
+                               .a_by_rows = kA == Major::k,
                                .locate_a = &chunks_of<A, 64, kA>,
                                .locate_b = &chunks_of<B, N, kB>,
                                .multiply = registers ? &multiply_wgmma<A, B, N, kA, kB, true>

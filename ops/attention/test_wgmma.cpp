@@ -1,0 +1,151 @@
+// attention on wgmma: its policy, and the kernel in the emulator by its name.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "ops/attention/wgmma.h"
+#include "verify/trial.h"
+#include "verify/verify.h"
+#include "weft/case.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+Case parsed(const char* line) {
+    Case c = Case::parse(line);
+    c.infer();
+    return c;
+}
+
+std::string reason(const char* line, const char* device = "h200") {
+    std::string why;
+    parsed(line).with_call(kCuda, [&](const void* call) {
+        const char* said =
+            attention::decline_wgmma(*static_cast<const Attention*>(call), *find_device(device));
+        why = said == nullptr ? "accepts" : said;
+    });
+    return why;
+}
+
+TEST(AttentionWgmma, SaysWhatItTakes) {
+    EXPECT_EQ(reason("attention q=bf16[1,9,8,256] k=bf16[1,9,1,256] v=bf16[1,9,1,256]"), "accepts");
+    EXPECT_EQ(reason("attention q=fp16[2,9,6,64] k=fp16[2,70,2,64] v=fp16[2,70,2,64] causal=true"),
+              "accepts");
+    EXPECT_THAT(reason("attention q=fp32[1,9,8,64] k=fp32[1,9,1,64] v=fp32[1,9,1,64]"),
+                HasSubstr("bf16 and fp16"));
+    EXPECT_THAT(reason("attention q=bf16[1,9,8,72] k=bf16[1,9,1,72] v=bf16[1,9,1,72]"),
+                HasSubstr("64, 128 and 256"));
+    EXPECT_THAT(reason("attention q=bf16[1,9,8,64] k=bf16[1,9,1,64] v=bf16[1,9,1,64]", "rtx4090"),
+                HasSubstr("SM 9.0 alone"));
+    EXPECT_THAT(reason("attention q=bf16[1,9,8,64] k=bf16[1,0,1,64] v=bf16[1,0,1,64]"), HasSubstr("no keys"));
+    EXPECT_THAT(reason("attention q=bf16[1,9,1,64] k=bf16[1,9,1,64]{585,65,65,1} v=bf16[1,9,1,64]"),
+                HasSubstr("16-byte aligned"));
+    EXPECT_THAT(reason("attention q=bf16[1,9,1,64]+1 k=bf16[1,9,1,64] v=bf16[1,9,1,64]"),
+                HasSubstr("16-byte aligned"));
+}
+
+TEST(AttentionWgmma, IsListedButNotChosenYet) {
+    const auto& list = find_op("attention")->implementations[static_cast<int>(DeviceType::emulator)];
+    if (list.empty()) GTEST_SKIP() << "needs the emulator";
+    ASSERT_EQ(list.size(), 2u);
+    EXPECT_EQ(list[0].name, "flash_mma");
+    EXPECT_EQ(list[1].name, "flash_wgmma");
+}
+
+TEST(AttentionWgmma, FillsAHopperCard) {
+    const DeviceInfo& h200 = *find_device("h200");
+    attention::Problem pi05;
+    pi05.heads = 1, pi05.rows = 968 * 8, pi05.keys = 968, pi05.head_dim = 256;
+    const attention::WgmmaConfig config = attention::choose_wgmma(pi05, h200);
+    EXPECT_EQ(config.splits, 2) << "61 tiles of rows are less than half a card";
+    EXPECT_EQ(attention::blocks(pi05, config), 122);
+    for (const int head_dim : {64, 128, 256}) {
+        EXPECT_LE(attention::WgmmaTile{head_dim}.shared_bytes(), h200.shared_per_block) << head_dim;
+        attention::Problem large = pi05;
+        large.heads = 24, large.rows = 4608, large.keys = 4608, large.head_dim = head_dim;
+        EXPECT_EQ(attention::choose_wgmma(large, h200).splits, 1) << head_dim;
+    }
+}
+
+#if WEFT_HAS_EMULATOR
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kOrders[] = {2};  // a race shows in any order, and takes ten times as long
+#else
+constexpr std::uint64_t kOrders[] = {0, 1, 2};
+#endif
+
+void expect_right(const char* line, const char* config) {
+    for (const std::uint64_t order : kOrders) {
+        const Trial trial{parsed(line), 7 + order, Values::usual, order, "flash_wgmma"};
+        const Outcome outcome = attempt(trial, kEmulator);
+        EXPECT_TRUE(outcome.passed) << command(trial, kEmulator) << "\n" << outcome.why;
+        EXPECT_THAT(outcome.implementation, HasSubstr(config)) << line;
+    }
+}
+
+TEST(AttentionWgmma, OneBlockOfAFewTiles) {
+    expect_right("attention q=bf16[1,7,8,256] k=bf16[1,50,1,256] v=bf16[1,50,1,256] lse=fp32[1,8,7]",
+                 "1 blocks share");
+    expect_right("attention q=fp16[3,10,2,64] k=fp16[3,800,1,64] v=fp16[3,800,1,64] lse=fp32[3,2,10]",
+                 "1 blocks share");
+}
+
+TEST(AttentionWgmma, TwoBlocksShareTheKeys) {
+    expect_right("attention q=bf16[1,16,8,256] k=bf16[1,200,1,256] v=bf16[1,200,1,256] lse=fp32[1,8,16]",
+                 "2 blocks share");
+    expect_right(
+        "attention q=fp16[1,33,4,128] k=fp16[1,700,1,128] v=fp16[1,700,1,128] causal=true lse=fp32[1,4,33]",
+        "2 blocks share");
+}
+
+TEST(AttentionWgmma, MasksAndLengths) {
+    expect_right(
+        "attention q=bf16[3,20,4,64] k=bf16[3,500,1,64] v=bf16[3,500,1,64] kv_lengths=int32[3] "
+        "key_mask=uint8[3,500] causal=true lse=fp32[3,4,20]",
+        "1 blocks share");
+    expect_right(
+        "attention q=bf16[1,300,1,128] k=bf16[1,140,1,128] v=bf16[1,140,1,128] causal=true lse=fp32[1,1,300]",
+        "1 blocks share");
+    expect_right(
+        "attention q=fp16[1,130,1,64] k=fp16[1,1000,1,64] v=fp16[1,1000,1,64] key_mask=uint8[1,1000]",
+        "2 blocks share");
+}
+
+// More tiles than slots, and what is hidden is NaN.
+TEST(AttentionWgmma, HiddenKeysAreNotUsed) {
+    constexpr std::int64_t kQueries = 5, kKeys = 1000, kDim = 64;
+    for (const bool by_length : {true, false}) {
+        std::vector<std::uint16_t> q(kQueries * kDim, 0x3f00), k(kKeys * kDim, 0x3f00),
+            v(kKeys * kDim, 0x3f00), out(kQueries * kDim);
+        std::vector<std::uint8_t> mask(kKeys, 1);
+        std::int32_t length = 660;
+        for (std::size_t key = 0; key < kKeys; ++key) {
+            const bool hidden = by_length ? key >= 660 : key % 7 == 3;
+            if (!hidden) continue;
+            mask[key] = 0;
+            for (std::size_t d = 0; d < kDim; ++d) k[key * kDim + d] = v[key * kDim + d] = 0x7fc0;  // NaN
+        }
+        Attention op;
+        op.q = Tensor(q.data(), DType::bf16, {1, kQueries, 1, kDim}, kEmulator);
+        op.k = Tensor(k.data(), DType::bf16, {1, kKeys, 1, kDim}, kEmulator);
+        op.v = Tensor(v.data(), DType::bf16, {1, kKeys, 1, kDim}, kEmulator);
+        op.out = Tensor(out.data(), DType::bf16, {1, kQueries, 1, kDim}, kEmulator);
+        if (by_length) {
+            op.kv_lengths = Tensor(&length, DType::int32, {1}, kEmulator);
+        } else {
+            op.key_mask = Tensor(mask.data(), DType::uint8, {1, kKeys}, kEmulator);
+        }
+        Context context(kEmulator);
+        context.avoid("flash_mma");
+        run(op, context);
+        for (const std::uint16_t value : out) EXPECT_NEAR(decode(DType::bf16, value), 0.5, 0x1p-8);
+    }
+}
+#endif
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,44 @@
+// Attention on wgmma: the tile of a head dim, and how a call is cut. Plain C++, for kernels and tests alike.
+#pragma once
+
+#include <string>
+
+#include "ops/attention/policy.h"
+
+namespace weft::attention {
+
+// What follows from the head dim that a kernel is compiled for: 64, 128 or 256.
+struct WgmmaTile {
+    int head_dim = 0;
+
+    static constexpr int kWarpgroups = 2;                     // that compute, 64 rows each
+    static constexpr int kThreads = 128 * (kWarpgroups + 1);  // and one that loads
+    static constexpr int kColumns = 64;                       // of a box: 128 bytes, the widest swizzle
+
+    constexpr int rows() const { return 64 * kWarpgroups; }
+    constexpr int keys() const { return head_dim <= 128 ? 128 : 64; }  // scores in 64 or 32 registers
+    constexpr int slots() const { return 5; }                          // key or value tiles in flight
+    constexpr int boxes() const { return head_dim / kColumns; }
+    constexpr int box_bytes() const { return keys() * 128; }
+    constexpr int slot_bytes() const { return boxes() * box_bytes(); }
+    constexpr int query_box_bytes() const { return rows() * 128; }
+    constexpr int query_bytes() const { return boxes() * query_box_bytes(); }
+    constexpr int barriers() const { return 3 * slots(); }
+    // 1024: the array may begin at any multiple of 16, its tiles may not.
+    constexpr int shared_bytes() const {
+        return 1024 + query_bytes() + slots() * slot_bytes() + 8 * barriers();
+    }
+    friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
+};
+
+struct WgmmaConfig {
+    WgmmaTile tile;
+    int splits = 1;  // blocks of a cluster: they have the same rows and divide the key tiles
+};
+
+const char* decline_wgmma(const Attention& op, const DeviceInfo& device);
+WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device);
+std::int64_t blocks(const Problem& problem, const WgmmaConfig& config);
+std::string to_string(const WgmmaConfig& config);
+
+}  // namespace weft::attention

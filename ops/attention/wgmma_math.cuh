@@ -1,0 +1,133 @@
+// Attention on wgmma: a warpgroup's 64 rows against a tile of keys and values.
+#pragma once
+
+#include "kit/ptx/approximate.cuh"
+#include "kit/ptx/shuffle.cuh"
+#include "kit/ptx/wgmma.cuh"
+#include "ops/attention/params.cuh"
+#include "ops/attention/warp_math.cuh"
+#include "ops/attention/wgmma.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+using attention::WgmmaTile;
+
+// What a thread of a warpgroup knows of its two rows (h): those of its accumulators, 8 apart.
+template <int kHeadDim>
+struct WgmmaState {
+    float out[kHeadDim / 2];  // sum of p v
+    float m[2];               // maximum in use, of unscaled scores
+    float l[2];               // sum of p over this thread's columns
+};
+
+// Row of the warpgroup and column of accumulator i.
+__device__ __forceinline__ int wgmma_row(int h) {
+    return static_cast<int>(threadIdx.x) % 128 / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * h;
+}
+__device__ __forceinline__ int wgmma_column(int i) {
+    return i / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
+}
+
+template <int kHeadDim>
+__device__ __forceinline__ void clear(WgmmaState<kHeadDim>& state) {
+#pragma unroll
+    for (float& sum : state.out) sum = 0;
+    state.m[0] = state.m[1] = minus_infinity();
+    state.l[0] = state.l[1] = 0;
+}
+
+// Issues s = q kᵀ: the rows of `queries` (of this warpgroup, in the first box), the keys of a slot.
+template <class T, int kHeadDim>
+__device__ __forceinline__ void issue_scores(float (&s)[WgmmaTile{kHeadDim}.keys() / 2], const char* queries,
+                                             const char* keys) {
+    constexpr WgmmaTile kTile{kHeadDim};
+    const auto q = kit::matrix_descriptor(queries, kit::Swizzle::bytes128, 1024);
+    const auto k = kit::matrix_descriptor(keys, kit::Swizzle::bytes128, 1024);
+#pragma unroll
+    for (int step = 0; step < kHeadDim / 16; ++step) {
+        const int box = step / 4, inside = step % 4 * 32;
+        kit::wgmma<T, T, kTile.keys()>(s, q.moved(box * kTile.query_box_bytes() + inside),
+                                       k.moved(box * kTile.box_bytes() + inside), step > 0);
+    }
+    kit::wgmma_commit();
+}
+
+// Issues out += p v.
+template <class T, int kHeadDim>
+__device__ __forceinline__ void issue_values(WgmmaState<kHeadDim>& state,
+                                             const uint32_t (&p)[WgmmaTile{kHeadDim}.keys() / 16][4],
+                                             const char* values) {
+    constexpr WgmmaTile kTile{kHeadDim};
+    const auto v = kit::matrix_descriptor(values, kit::Swizzle::bytes128, 1024, kTile.box_bytes());
+#pragma unroll
+    for (int step = 0; step < kTile.keys() / 16; ++step) {
+        kit::wgmma<T, T, kHeadDim, kit::Major::mn>(state.out, p[step], v.moved(step * 16 * 128), true);
+    }
+    kit::wgmma_commit();
+}
+
+// Scores of keys that a row does not see become -inf. `row`: the warpgroup's first.
+template <int kCount>
+__device__ __forceinline__ void hide_scores(float (&s)[kCount], const AttentionParams& p,
+                                            const AttentionBlock& block, const std::uint8_t* mask, int row,
+                                            int key) {
+    const int limit[2] = {block.limit(p, row + wgmma_row(0)), block.limit(p, row + wgmma_row(1))};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        if (key + wgmma_column(i) >= limit[i / 2 % 2]) s[i] = minus_infinity();
+    }
+    if (mask == nullptr) return;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        if (i / 2 % 2 != 0) continue;  // a mask byte serves both rows
+        const int j = key + wgmma_column(i);
+        if (j < block.keys && mask[j] == 0) s[i] = s[i + 2] = minus_infinity();
+    }
+}
+
+// Scores become weights exp2(scale (s - m)). Where the maximum has outgrown m, `shrink` is what the output
+// has still to be multiplied by; returns whether any row of the warp has one.
+template <int kHeadDim, int kCount>
+__device__ __forceinline__ bool weigh(float (&s)[kCount], WgmmaState<kHeadDim>& state, float (&shrink)[2],
+                                      float scale_log2) {
+    bool outgrown = false;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        float most = minus_infinity();
+#pragma unroll
+        for (int i = 2 * h; i < kCount; i += 4) most = fmaxf(most, fmaxf(s[i], s[i + 1]));
+        most = fmaxf(most, kit::shuffle_xor(most, 1));
+        most = fmaxf(most, kit::shuffle_xor(most, 2));
+        const float m = state.m[h];
+        const bool grows = most > m && !((most - m) * scale_log2 <= kAttentionSlack);
+        shrink[h] = grows ? maximum_shift(m, most, scale_log2) : 1.0f;
+        state.m[h] = grows ? most : m;
+        state.l[h] *= shrink[h];
+        outgrown |= grows;
+        const float base = state.m[h] == minus_infinity() ? 0.0f : state.m[h] * scale_log2;
+#pragma unroll
+        for (int i = 2 * h; i < kCount; i += 4) {
+            s[i] = kit::exp2_approximate(fmaf(s[i], scale_log2, -base));
+            s[i + 1] = kit::exp2_approximate(fmaf(s[i + 1], scale_log2, -base));
+            state.l[h] += s[i] + s[i + 1];
+        }
+    }
+    return kit::any(outgrown);
+}
+
+template <int kHeadDim>
+__device__ __forceinline__ void shrink_output(WgmmaState<kHeadDim>& state, const float (&shrink)[2]) {
+#pragma unroll
+    for (int i = 0; i < kHeadDim / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
+}
+
+// Weights as the operand of the next product: an accumulator's layout is that of an operand.
+template <class T, int kCount>
+__device__ __forceinline__ void pack_weights(uint32_t (&p)[kCount / 8][4], const float (&s)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) p[i / 4][i % 4] = pack_pair<T>(s[2 * i], s[2 * i + 1]);
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET
