@@ -74,17 +74,18 @@ void gather(const Tensor& to, const Tensor& from) {
     });
 }
 
-// The index of an element, in words: only failures ask.
+// The index of an element, in words: outputs don't overlap themselves, so that strides tell it.
 std::string place(const Tensor& t, std::int64_t offset) {
-    std::vector<std::int64_t> index(static_cast<std::size_t>(t.rank));
-    std::int64_t number = 0, wanted = -1;  // in row-major order
-    for_each_offset(t, [&](std::int64_t at) {
-        if (at == offset && wanted < 0) wanted = number;
-        ++number;
-    });
-    for (int axis = t.rank - 1; axis >= 0; --axis) {
-        index[static_cast<std::size_t>(axis)] = wanted % t.shape[axis];
-        wanted /= t.shape[axis];
+    std::vector<std::size_t> axes;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(t.rank); ++i) {
+        if (t.shape[i] > 1) axes.push_back(i);
+    }
+    std::sort(axes.begin(), axes.end(),
+              [&](std::size_t a, std::size_t b) { return t.stride[a] > t.stride[b]; });
+    std::vector<std::int64_t> index(static_cast<std::size_t>(t.rank), 0);
+    for (const std::size_t i : axes) {
+        index[i] = offset / t.stride[i];
+        offset %= t.stride[i];
     }
     return fmt::format("[{}]", fmt::join(index, ","));
 }
