@@ -6,15 +6,10 @@
 
 #include <string>
 
-#include "weft/dlpack.h"
+#include "binding/view.h"
 
 namespace weft::binding {
 namespace {
-
-struct View {
-    DLManagedTensor managed;  // to_dlpack fills it
-    std::int64_t shape[kMaxRank], stride[kMaxRank];
-};
 
 tvm::ffi::Tensor array(std::int64_t address, const std::string& dtype, const tvm::ffi::Shape& shape,
                        const tvm::ffi::Shape& stride) {
@@ -25,11 +20,7 @@ tvm::ffi::Tensor array(std::int64_t address, const std::string& dtype, const tvm
     }
     const Tensor tensor(reinterpret_cast<void*>(address), *known, std::span(shape.data(), shape.size()),
                         std::span(stride.data(), stride.size()));
-    auto* view = new View;
-    to_dlpack(tensor, view->managed.dl_tensor, view->shape, view->stride);
-    view->managed.manager_ctx = view;
-    view->managed.deleter = [](DLManagedTensor* self) { delete static_cast<View*>(self->manager_ctx); };
-    return tvm::ffi::Tensor::FromDLPack(&view->managed);
+    return view_of(tensor);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -15,7 +15,7 @@
 
 #include "bench/evidence.h"
 #include "bench/text.h"
-#include "weft/dlpack.h"
+#include "binding/view.h"
 
 namespace weft::binding {
 namespace {
@@ -74,11 +74,6 @@ std::int64_t open(const std::string& line, const std::string& device, std::int64
     });
 }
 
-struct View {
-    DLManagedTensor managed{};
-    std::int64_t shape[kMaxRank], stride[kMaxRank];
-};
-
 // A field of an operand set, as long as the measurement is open. 8-bit floats come as uint8: not every
 // framework takes them through DLPack.
 tvm::ffi::Tensor operand(std::int64_t id, std::int64_t set, const std::string& field) {
@@ -89,11 +84,7 @@ tvm::ffi::Tensor operand(std::int64_t id, std::int64_t set, const std::string& f
     Tensor t = Contract::tensor(s.bench.operands(static_cast<std::size_t>(set)).call(),
                                 s.c.contract().fields()[static_cast<std::size_t>(i)]);
     if (is_fp8(t.dtype)) t.dtype = DType::uint8;
-    auto* view = new View;
-    to_dlpack(t, view->managed.dl_tensor, view->shape, view->stride);
-    view->managed.manager_ctx = view;
-    view->managed.deleter = [](DLManagedTensor* self) { delete static_cast<View*>(self->manager_ctx); };
-    return tvm::ffi::Tensor::FromDLPack(&view->managed);
+    return view_of(t);
 }
 
 // call(set); record(sets, calls) gives what replays them, or is None; deliver(set), or None; `kind`: weft,
