@@ -178,11 +178,11 @@ def gated_activation(
         x: [... 2*hidden] fp32, bf16, fp16. Gate, then up, in one row.
         gate: [... hidden] fp32, bf16, fp16. What the activation is applied to.
         up: [... hidden] fp32, bf16, fp16. What it multiplies.
-        scale: [1] fp32. Fp8 out: the stored value times this is the real value.
+        scale: [1] fp32. The stored value times this is the real value.
         activation: The activation. One of silu, gelu_tanh, gelu_erf.
         out: [... hidden] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The product. May be the memory of gate or
             up.
-        token_scale: [...] fp32. Fp8 out: each row's own scale, amax / max. True asks for it.
+        token_scale: [...] fp32. Each row's own scale, amax / max. True asks for it.
         out_dtype: dtype of out where it is allocated.
 
     Returns:
@@ -274,8 +274,8 @@ def layer_norm(
     residual: _Array | None = None,
     scale: _Array | None = None,
     *,
-    eps: float = 1e-05,
     weight_offset: float = 0.0,
+    eps: float = 1e-05,
     rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     residual_out: None = None,
@@ -289,15 +289,15 @@ def layer_norm(
         weight: [dim] fp32, bf16, fp16. Absent: 1, without an offset.
         bias: [dim] fp32, bf16, fp16. Added last.
         residual: [... dim] fp32, bf16, fp16. Added to x before the norm.
-        scale: [1] fp32. Fp8 out: the stored value times this is the real value.
-        eps: Added to the variance.
+        scale: [1] fp32. The stored value times this is the real value.
         weight_offset: Added to the weight.
+        eps: Added to the variance.
         rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
         out: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The normalised rows. May be the memory of x or
             residual.
         residual_out: [... dim] fp32, bf16, fp16. X + residual, as the norm reads it. True asks for it. May
             be the memory of residual or x.
-        token_scale: [...] fp32. Fp8 out: each row's own scale, amax / max. True asks for it.
+        token_scale: [...] fp32. Each row's own scale, amax / max. True asks for it.
         out_dtype: dtype of out where it is allocated.
 
     Returns:
@@ -323,8 +323,8 @@ def layer_norm(
     residual: _Array | None = None,
     scale: _Array | None = None,
     *,
-    eps: float = 1e-05,
     weight_offset: float = 0.0,
+    eps: float = 1e-05,
     rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     residual_out: _Array | bool | None = None,
@@ -373,8 +373,8 @@ def qkv_split_rope(
     qkv: _Array,
     k_cache: _Array,
     v_cache: _Array,
-    positions: _Array | None = None,
     cache_offset_add: _Array | None = None,
+    positions: _Array | None = None,
     cos: _Array | None = None,
     sin: _Array | None = None,
     *,
@@ -393,8 +393,8 @@ def qkv_split_rope(
             returned).
         v_cache: [cache_tokens kv_heads head_dim] fp32, bf16, fp16. The values' cache. Updated in place
             (JAX: returned).
-        positions: [tokens] int32, int64. Each token's position.
         cache_offset_add: [1] int32, int64. Added to cache_offset, read on the device.
+        positions: [tokens] int32, int64. Each token's position.
         cos: [table half] fp32, bf16, fp16. Cosines by position, instead of computed ones.
         sin: [table half] fp32, bf16, fp16. Sines by position.
         pairs: Which elements of a head form a pair. One of half, interleaved.
@@ -506,8 +506,8 @@ def rms_norm(
     residual: _Array | None = None,
     scale: _Array | None = None,
     *,
-    eps: float = 1e-06,
     weight_offset: float = 0.0,
+    eps: float = 1e-06,
     rounding: Literal["fused", "eager", "eager_cast"] = "fused",
     out: _Array | None = None,
     residual_out: None = None,
@@ -521,15 +521,15 @@ def rms_norm(
         weight: [dim] fp32, bf16, fp16. Absent: 1, without an offset.
         bias: [dim] fp32, bf16, fp16. Added last.
         residual: [... dim] fp32, bf16, fp16. Added to x before the norm.
-        scale: [1] fp32. Fp8 out: the stored value times this is the real value.
-        eps: Added to the mean square.
+        scale: [1] fp32. The stored value times this is the real value.
         weight_offset: Added to the weight.
+        eps: Added to the mean square.
         rounding: Once at the end, or as PyTorch's chain. One of fused, eager, eager_cast.
         out: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The normalised rows. May be the memory of x or
             residual.
         residual_out: [... dim] fp32, bf16, fp16. X + residual, as the norm reads it. True asks for it. May
             be the memory of residual or x.
-        token_scale: [...] fp32. Fp8 out: each row's own scale, amax / max. True asks for it.
+        token_scale: [...] fp32. Each row's own scale, amax / max. True asks for it.
         out_dtype: dtype of out where it is allocated.
 
     Returns:
@@ -554,8 +554,8 @@ def rms_norm(
     residual: _Array | None = None,
     scale: _Array | None = None,
     *,
-    eps: float = 1e-06,
     weight_offset: float = 0.0,
+    eps: float = 1e-06,
     rounding: Literal["fused", "eager", "eager_cast"] = "fused",
     out: _Array | None = None,
     residual_out: _Array | bool | None = None,

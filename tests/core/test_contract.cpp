@@ -149,6 +149,12 @@ TEST_F(Contracts, RejectRanksAndSizesThatNoTensorHas) {
     EXPECT_THAT(message(), StrEq("probe.x: axis 0 has negative size -2"));
 }
 
+TEST_F(Contracts, AskNothingOfAnEmptyTensorsStrides) {
+    op.x = view(0, DType::bf16, {2, 0}, {0, 7});
+    op.out = view(1, DType::bf16, {2, 0}, {0, -1});
+    EXPECT_THAT(message(), StrEq("accepted"));
+}
+
 TEST_F(Contracts, RejectStridesThatAFieldDoesNotTake) {
     op.x = view(0, DType::bf16, {2, 8}, {16, 2});
     EXPECT_THAT(message(), StrEq("probe.x: the last axis must be contiguous, got bf16[2,8]{16,2}"));
