@@ -132,9 +132,13 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
                                        const WgmmaTiles& tiles, int group) {
     constexpr WgmmaTile kTile{kHeadDim};
     const int row = block.row_block * kTile.rows() + group * 64, least = block.limit(p, row);
-    const std::uint8_t* mask = p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
-    const kit::Mbarrier* values_ready =
-        p.kv_lengths != nullptr || mask != nullptr ? shared.cleaned : shared.landed;
+    // Looked up where they are needed: registers are short.
+    const auto mask = [&]() -> const std::uint8_t* {
+        return p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
+    };
+    const auto values_ready = [&] {
+        return p.kv_lengths != nullptr || p.key_mask != nullptr ? shared.cleaned : shared.landed;
+    };
     const char* queries = shared.queries + group * 64 * 128;
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
         kit::mbarrier_wait(const_cast<kit::Mbarrier*>(ready) + item % kTile.slots(), shared.parity(item));
@@ -146,7 +150,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     uint32_t weights[kTile.keys() / 16][4];
     const auto weigh_tile = [&](int tile) {
         const int key = tiles.key(tile);
-        if (key + kTile.keys() > least || mask != nullptr) hide_scores(s, p, block, mask, row, key);
+        if (key + kTile.keys() > least || p.key_mask != nullptr) hide_scores(s, p, block, mask(), row, key);
         return weigh(s, state, shrink, p.scale_log2);
     };
 
@@ -163,7 +167,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     for (int tile = 1; tile < tiles.count; ++tile) {
         const int keys = 2 * tile, values = keys - 1;
         wait(shared.landed, keys);
-        wait(values_ready, values);
+        wait(values_ready(), values);
         kit::named_barrier_sync(own_turn, 256);
         kit::wgmma_fence();
         issue_scores<T, kHeadDim>(s, queries, shared.slot(keys));
@@ -179,7 +183,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
         if (outgrown) shrink_output(state, shrink);
         pack_weights<T>(weights, s);
     }
-    wait(values_ready, 2 * tiles.count - 1);
+    wait(values_ready(), 2 * tiles.count - 1);
     kit::wgmma_fence();
     issue_values<T>(state, weights, shared.slot(2 * tiles.count - 1));
     kit::wgmma_wait<0>();
