@@ -113,14 +113,12 @@ inline const Contract& Attention::contract() {
             .independent({"batch", "kv_heads"})
             .tolerance(
                 "16-bit: the weights p of a row are rounded to the input's dtype before the product with v, "
-                "so half an "
-                "ulp of p is allowed beside fp32 error: |out - ref| <= 1/2 ulp(out) + sum_j w_j (e^(d_j) A - "
-                "1 + h) |v_j| "
-                "with w the exact weights, d_j = eps32 ((head_dim/4 + 16) scale sum_d |q_d k_jd| + 4 |x_j - "
-                "max x| + "
-                "2 |max x| + 8) the error of a score, A = 1/sum_j w_j e^(-d_j) the error of the sum, and h = "
-                "half an ulp "
-                "of the dtype + eps32 (kv_tokens/4 + 32); fp32: the same without the rounding of p")
+                "so half an ulp of p is allowed beside fp32 error: |out - ref| <= 1/2 ulp(out) + "
+                "sum_j w_j (e^(d_j) A - 1 + h) |v_j| with w the exact weights, "
+                "d_j = eps32 ((head_dim/4 + 16) scale sum_d |q_d k_jd| + 4 |x_j - max x| + 2 |max x| + 8) "
+                "the error of a score, A = 1/sum_j w_j e^(-d_j) the error of the sum, and "
+                "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); fp32: the same without the "
+                "rounding of p")
             .source(
                 "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
                 "scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA");

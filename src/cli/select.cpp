@@ -69,8 +69,9 @@ const OpEntry& pick_op(const std::string& name) {
     if (const OpEntry* op = find_op(name)) return *op;
     std::vector<std::string> names;
     for (const OpEntry* op : all_ops()) names.push_back(op->contract().name());
-    throw Failure(
-        kUsage, fmt::format("no op is named '{}'{} (`weft list` shows all; after adding one: ./weft build)", name, suggestion(name, names)));
+    throw Failure(kUsage,
+                  fmt::format("no op is named '{}'{} (`weft list` shows all; after adding one: ./weft build)",
+                              name, suggestion(name, names)));
 }
 
 Selection select(const std::vector<std::string>& words) {

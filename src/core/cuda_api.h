@@ -19,7 +19,7 @@ bool compiled();     // was weft built with CUDA?
 int device_count();  // 0 without a driver
 Properties properties(int index);
 std::string bus_id(int index);  // "00000000:1B:00.0"
-int select_device(int index);  // makes it this thread's, and returns the one before
+int select_device(int index);   // makes it this thread's, and returns the one before
 void restore_device(int index) noexcept;
 
 // Each throws Error(cuda) with the runtime's message.

@@ -261,9 +261,9 @@ TEST(Dump, WritesWhatAnOracleNeeds) {
 
 TEST(MakeCheckpoint, WritesOneAndRefusesNonsense) {
     const std::string path = testing::TempDir() + "/weft_small.safetensors";
-    const Result r = weft({"make-checkpoint", path, "--layers", "1", "--width", "32", "--ffn", "64",
-                           "--vocab", "16", "--head-dim", "8", "--query-heads", "2", "--rope-base", "500000",
-                           "--norm-eps", "1e-5"});
+    const Result r =
+        weft({"make-checkpoint", path, "--layers", "1", "--width", "32", "--ffn", "64", "--vocab", "16",
+              "--head-dim", "8", "--query-heads", "2", "--rope-base", "500000", "--norm-eps", "1e-5"});
     EXPECT_EQ(r.code, 0) << r.error;
     const GemmaConfig config = gemma_config(Checkpoint(path));
     EXPECT_EQ(config.rope_base, 500000.0f);

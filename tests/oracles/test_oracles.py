@@ -65,12 +65,12 @@ def check(op: str, folder: Path) -> int:
         if name not in reference:  # an optional output that this case leaves out
             continue
         written = reference[f"{name}.written"] != 0
-        value = np.asarray(value, np.float64)
+        given = np.asarray(value, np.float64)
         shown = f"{case['case']}\n  --seed {case['seed']} --values {case['values']}"
         try:
-            expected = np.broadcast_to(value, written.shape)
+            expected = np.broadcast_to(given, written.shape)
         except ValueError:
-            pytest.fail(f"{name}: the oracle gives {list(value.shape)}, not {list(written.shape)}\n  {shown}")
+            pytest.fail(f"{name}: the oracle gives {list(given.shape)}, not {list(written.shape)}\n  {shown}")
         exact = reference[f"{name}.exact"].view(np.float64)
         error = reference[f"{name}.error"].view(np.float64)
         with np.errstate(all="ignore"):

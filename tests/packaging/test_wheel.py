@@ -73,7 +73,7 @@ def test_it_needs_nothing_of_the_system(tmp_path: Path) -> None:
         wheel.extractall(tmp_path)
     libraries = sorted((tmp_path / "weft" / "lib").iterdir())
     own = {library.name for library in libraries}
-    assert {"libweft_ffi.so", "libweft.so.0"} == own
+    assert {"libweft_ffi.so", "libweft.so.0"} <= own
     for library in libraries:
         listed = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
         needed = set(re.findall(r"NEEDED.*\[(.+?)\]", listed))
