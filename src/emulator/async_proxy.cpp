@@ -111,9 +111,11 @@ void check_visible(Runtime& runtime, const AsyncOperation& operation, const std:
     }
 }
 
+bool in_words(const void* place) { return reinterpret_cast<uintptr_t>(place) % 8 == 0; }
+
 // No locals in memory: they would be this CUDA thread's, and so would their races.
 __attribute__((noinline)) void copy_chunk(char* to, const char* from, size_t bytes) {
-    if (bytes == 16 && reinterpret_cast<uintptr_t>(from) % 8 == 0) {
+    if (bytes == 16 && in_words(from) && in_words(to)) {
         reinterpret_cast<uint64_t*>(to)[0] = reinterpret_cast<const uint64_t*>(from)[0];
         reinterpret_cast<uint64_t*>(to)[1] = reinterpret_cast<const uint64_t*>(from)[1];
         return;
@@ -125,7 +127,7 @@ __attribute__((noinline)) void clear_chunk(char* to) {
 }
 __attribute__((noinline)) void read_chunks(const Chunk* chunk, size_t count) {
     for (const Chunk* end = chunk + count; chunk != end; ++chunk) {
-        if (chunk->bytes == 16) {
+        if (chunk->bytes == 16 && in_words(chunk->at)) {
             static_cast<void>(reinterpret_cast<const volatile uint64_t*>(chunk->at)[0]);
             static_cast<void>(reinterpret_cast<const volatile uint64_t*>(chunk->at)[1]);
             continue;
