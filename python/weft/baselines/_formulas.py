@@ -14,18 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.baselines import Case, Compute, Tensors
+from weft.torch import DTYPES
 
-DTYPES = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "fp8_e4m3": torch.float8_e4m3fn,
-    "fp8_e5m2": torch.float8_e5m2,
-    "int8": torch.int8,
-    "int32": torch.int32,
-    "int64": torch.int64,
-    "uint8": torch.uint8,
-}
 Outputs = dict[str, Tensor]
 
 

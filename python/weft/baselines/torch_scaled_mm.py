@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from weft.baselines import Baseline, Case, Compute, Tensors
-from weft.baselines._formulas import DTYPES
+from weft.torch import DTYPES
 
 
 class TorchScaledMm(Baseline):

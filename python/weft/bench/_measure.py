@@ -15,7 +15,7 @@ from torch.utils.dlpack import from_dlpack
 from weft._library import function, parse_case
 from weft._op import OPS
 from weft.baselines import Absent, Baseline, Case, Compute, Tensor, every, state
-from weft.baselines._formulas import DTYPES
+from weft.torch import DTYPES
 
 OWN = ("vendors", "card")  # baselines of the library's: cuBLASLt, and what the card itself reaches
 
