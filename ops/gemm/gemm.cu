@@ -113,7 +113,7 @@ void launch_fma(const Gemm& op, Context& context) {
 // What only its heuristic knows it can't do falls through to the next in the list.
 void launch_cublaslt(const Gemm& op, Context& context) {
     if (gemm::cublaslt_launch(op, context)) return;
-    gemm::mma_decline(op, context.info()) == nullptr ? launch_mma(op, context) : launch_fma(op, context);
+    gemm::own_kernel(op, context) == gemm::Own::mma_sync ? launch_mma(op, context) : launch_fma(op, context);
 }
 #endif
 

@@ -61,4 +61,11 @@ const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
     return nullptr;
 }
 
+Own own_kernel(const Gemm& op, const Context& context) {
+    if (mma_decline(op, context.info()) == nullptr && !context.avoids("mma_sync")) return Own::mma_sync;
+    if (!context.avoids("fma")) return Own::fma;
+    throw Error(ErrorCode::unsupported, "gemm", "",
+                "cublaslt has no way to compute this, and the context leaves the other implementations out");
+}
+
 }  // namespace weft::gemm

@@ -219,6 +219,19 @@ std::string limits(const char* line, const char* device = "h200") {
     return why;
 }
 
+TEST(Gemm, NoOtherKernelStandsInForTheLibraryAlone) {
+    Case::parse("gemm a=bf16[64,64] b=bf16[64,64] out=bf16[64,64]").with_call(kCpu, [](const void* call) {
+        const Gemm& op = *static_cast<const Gemm*>(call);
+        Context context(kCpu);
+        context.set_info(*find_device("h200"));
+        EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::mma_sync);
+        context.avoid("mma_sync");
+        EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::fma);
+        context.avoid("fma");
+        EXPECT_THROW(gemm::own_kernel(op, context), Error);
+    });
+}
+
 TEST(Gemm, CublasltTakesWhatItDocuments) {
     EXPECT_EQ(limits("gemm a=bf16[968,2048] b=bf16[2560,2048] out=bf16[968,2560]"), "");
     EXPECT_EQ(limits("gemm a=bf16[968,2048] b=bf16[2560,2048]{1,2560} out=bf16[968,2560]"), "");

@@ -132,8 +132,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
     };
     global("open", Function::FromTyped(open));
     global("close", Function::FromTyped([](std::int64_t id) { sessions().erase(id); }));
-    global("sets", Function::FromTyped(
-                       [](std::int64_t id) { return static_cast<std::int64_t>(session(id).bench.sets()); }));
     global("operand", Function::FromTyped(operand));
     global("add", Function::FromTyped(add));
     global("add_own", Function::FromTyped([](std::int64_t id, bool weft, bool vendors, bool card) {
