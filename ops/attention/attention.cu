@@ -147,12 +147,10 @@ std::string wgmma_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose_wgmma(Problem(op), device));
 }
 
-// wgmma is last until it has run on a GPU: reachable by its name, never chosen where flash_mma accepts, and
-// that accepts whatever wgmma does.
 const RegisterImplementations<Attention> kKernels{
     kit::kTarget,
-    {{"flash_mma", attention::decline, config_text, launch_attention},
-     {"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma}}};
+    {{"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
+     {"flash_mma", attention::decline, config_text, launch_attention}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

@@ -18,10 +18,13 @@ void launch(const RmsNorm& op, Context& context) {
     });
 }
 
-// How many threads share a row in PyTorch's reduction of a contiguous fp32 [rows, dim] (they decide the sum's
-// order): rows side by side in a block as far as 512 threads go; a block's threads together where a row is
-// long.
-int eager_threads(const RowProblem& rows) {
+// The threads that share a row in PyTorch's reduction of a contiguous fp32 [rows, dim], as rows of `width` (they
+// decide the sum's order): as many rows of the tensor side by side in a block as 512 threads allow; where a row is
+// long, all of the block's threads.
+struct EagerThreads {
+    int width, all;
+};
+EagerThreads eager_threads(const RowProblem& rows) {
     const auto floor_pow2 = [](std::int64_t n) {
         return static_cast<int>(
             std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(n, 1, 512))));
@@ -30,14 +33,14 @@ int eager_threads(const RowProblem& rows) {
     const int height = std::min(down, 512 / std::min(across, 32));
     const int width = std::min(across, 512 / height);
     const std::int64_t each = (rows.dim + width - 1) / width;
-    return each >= std::min(16 * height, 256) ? width * height : width;
+    return {width, each >= std::min(16 * height, 256) ? width * height : width};
 }
 
 const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
     if (op.rounding == RmsNorm::Rounding::fused) return "only for rounding=eager and eager_cast";
     const RowProblem rows = kit::norm_problem(op);
-    if (rows.dim % 4 != 0 || rows.dim < 128 || rows.dim >= 131072) {
-        return "PyTorch's order of summation is reproduced for dim a multiple of 4 from 128 to 131068";
+    if (rows.dim % 4 != 0 || rows.dim < 128 || rows.dim > 130560) {
+        return "PyTorch's order of summation is reproduced for dim a multiple of 4 from 128 to 130560";
     }
     if (rows.rows * rows.dim > std::int64_t{1} << 29)
         return "PyTorch cuts a sum of more than 2^29 elements in pieces";
@@ -49,15 +52,15 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
 
 void launch_eager(const RmsNorm& op, Context& context) {
     const RowProblem rows = kit::norm_problem(op);
-    const RowPlan plan{
-        .width = 4, .vectors = kStreamedRow, .lanes = eager_threads(rows), .rows = 1, .cluster = 1};
+    const EagerThreads threads = eager_threads(rows);
+    const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = threads.all, .rows = 1, .cluster = 1};
     const kit::RowNorm p = kit::row_norm(op, rows, plan);
     // 1/dim as PyTorch computes it: outputs over inputs, both rounded.
     const float factor = static_cast<float>(rows.rows) / static_cast<float>(rows.rows * rows.dim);
     kit::with_row_type(op.x.dtype, [&](auto* type) {
         kit::launch("rms_norm_eager", rms_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
-                    kit::row_launch(plan, rows), context.stream(), p, factor,
-                    op.rounding == RmsNorm::Rounding::eager_cast && op.weight);
+                    kit::row_launch(plan, rows), context.stream(), p, static_cast<unsigned>(threads.width),
+                    factor, op.rounding == RmsNorm::Rounding::eager_cast && op.weight);
     });
 }
 
@@ -70,7 +73,7 @@ const RegisterImplementations<RmsNorm> kKernels{
       kit::norm_config<RmsNorm>, launch},
      {"eager", decline_eager,
       [](const RmsNorm& op, const DeviceInfo&) {
-          return "lanes=" + std::to_string(eager_threads(kit::norm_problem(op)));
+          return "lanes=" + std::to_string(eager_threads(kit::norm_problem(op)).all);
       },
       launch_eager}}};
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,8 @@ from weft import baselines  # noqa: E402 - only where both can be imported
 from weft.bench import Options, environment, measure  # noqa: E402
 from weft.bench._measure import view_of  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import PYTHON_PATH  # noqa: E402
+
 QUICK = Options(device="cpu", rounds=2, replay_us=1, seed=5)
 CASES = [
     "rms_norm x=bf16[5,64] weight=bf16[64] residual=bf16[5,64] residual_out=bf16[5,64] weight_offset=1",
@@ -168,7 +168,7 @@ def test_the_command_needs_a_gpu_unless_told_otherwise():
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
     )
     assert done.returncode == 3 and "PyTorch finds no GPU" in done.stderr
 
@@ -198,7 +198,7 @@ def test_the_command_writes_rows_and_goes_on_where_it_was_cut_short(tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+            env={**os.environ, "PYTHONPATH": PYTHON_PATH},
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

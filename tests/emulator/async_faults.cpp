@@ -2,6 +2,8 @@
 // be silent without it.
 #include "support.h"
 
+#include <array>
+
 #include "kit/ptx/cluster.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/tma.cuh"
@@ -186,6 +188,50 @@ TEST_F(Emulator, BulkStores) {
     EXPECT_THAT(run_save<Save::no_wait>(), names("save", "the block ends while bulk_store"));
     EXPECT_THAT(run_save<Save::rewrites>(), AnyOf(names("save", "after the operation was issued"),
                                                   names("save", "the block ends while"), races("save")));
+}
+
+// ---- boxes that the copy engine cannot move ----
+
+__global__ void move_box(const __grid_constant__ kit::TensorMap map, int column, int row, bool stores) {
+    Barriers& b = kit::block_shared<Barriers>();
+    char* box = kit::align_shared<1024>(kit::dynamic_shared<char>());
+    kit::fence_proxy_async();
+    if (stores) {
+        kit::tma_store(map, box, {column, row});
+        kit::bulk_commit();
+        kit::bulk_wait<0>();
+        return;
+    }
+    kit::mbarrier_init(&b.full[0], 1);
+    kit::fence_mbarrier_init();
+    kit::mbarrier_arrive_expect(&b.full[0], 512);
+    kit::tma_load(box, map, &b.full[0], {column, row});
+    kit::mbarrier_wait(&b.full[0], 0);
+}
+
+// Of a tensor of 4 rows of `columns` 16-bit elements, by boxes of 64 x 4.
+std::string run_box(int columns, int column, int row, bool stores) {
+    alignas(16) static std::array<char, 4 * 256> data;
+    kit::TensorLayout layout{.data = data.data(), .axes = 2, .swizzle = Swizzle::bytes128};
+    layout.size[0] = static_cast<uint64_t>(columns), layout.size[1] = 4;
+    layout.stride[0] = 2, layout.stride[1] = 256;
+    layout.box[0] = 64, layout.box[1] = 4;
+    const auto map = kit::tensor_map("test", layout);
+    return fault_of([&] {
+        kit::launch("move_box", move_box, {.grid = 1, .block = 1, .dynamic_shared = 2048}, Stream{}, map,
+                    column, row, stores);
+    });
+}
+
+TEST_F(Emulator, BoxesThatTheEngineCannotMove) {
+    for (const bool stores : {false, true}) {
+        EXPECT_THAT(run_box(96, 64, 2, stores), IsEmpty());
+        EXPECT_THAT(run_box(96, 4, 0, stores), names("move_box", "at a multiple of 16 bytes"));
+    }
+    EXPECT_THAT(run_box(92, 64, -2, false), IsEmpty());
+    EXPECT_THAT(run_box(96, 0, -2, true), names("move_box", "a negative coordinate"));
+    EXPECT_THAT(run_box(92, 64, 0, true), names("move_box", "written whole, beyond the tensor"));
+    EXPECT_THAT(run_box(92, 0, 0, true), IsEmpty());
 }
 
 // ---- wgmma ----

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 TOOL = Path(os.environ.get("WEFT_TOOL", ROOT / "build/release/weft"))
 
 # The reference itself runs on the CPU, so that results are compared bit for bit.

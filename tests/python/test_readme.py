@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.conftest import ROOT, TOOL
+from tests.paths import PYTHON_PATH, ROOT
+from tests.python.conftest import TOOL
 
 
 def blocks(language: str) -> list[str]:
@@ -20,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 
 def run(command: list[str | Path]) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -39,6 +40,8 @@ def test_cpp(tmp_path: Path):
     (example,) = blocks("cpp")
     source, program, build = tmp_path / "example.cpp", tmp_path / "example", TOOL.parent
     source.write_text(example)
+    if not (build / "generated").is_dir():
+        pytest.skip("the tool was brought here without the headers of its build")
     includes = [f"-I{ROOT / 'include'}", f"-I{build / 'generated'}", f"-I{ROOT}"]
     run(
         ["c++", "-std=c++20", *includes, source, "-o", program, f"-L{build}", "-lweft", f"-Wl,-rpath,{build}"]

@@ -7,6 +7,7 @@
 #pragma once
 
 #if defined(WEFT_EMULATOR)
+#include <algorithm>
 #include <vector>
 
 #include "emulator/async_proxy.h"
@@ -55,11 +56,20 @@ inline std::vector<emulator::CopyPiece> pieces_of(const void* global, unsigned b
     return pieces;
 }
 
-inline void check_box(const char* what, const void* shared, const TensorLayout& t, int axes) {
-    if (t.axes != axes)
-        emulator::fault(std::string(what) + ": not as many coordinates as the tensor has axes");
+// What the engine traps on (an illegal instruction), and what it would write beyond the tensor; seen on an H200.
+template <int Axes>
+void check_box(const char* what, const void* shared, const TensorLayout& t, const int (&at)[Axes],
+               bool stores) {
+    const auto fault = [&](const char* why) { emulator::fault(std::string(what) + ": " + why); };
+    if (t.axes != Axes) fault("not as many coordinates as the tensor has axes");
     emulator::check_aligned(what, shared,
                             t.swizzle == Swizzle::none ? 128 : 8 * static_cast<size_t>(t.swizzle));
+    const int64_t element = t.element_bytes, size = static_cast<int64_t>(t.size[0]) * element;
+    if (at[0] * element % 16 != 0) fault("the box does not begin at a multiple of 16 bytes along axis 0");
+    if (!stores) return;
+    if (std::ranges::any_of(at, [](int i) { return i < 0; })) fault("a store to a negative coordinate");
+    if (size % 16 != 0 && at[0] * element < size && at[0] * element + t.box[0] * element > size)
+        fault("the last 16 bytes of a row are written whole, beyond the tensor");
 }
 
 inline void check_run(const char* what, const void* shared, const void* global, unsigned bytes) {
@@ -97,13 +107,13 @@ __device__ __forceinline__ void tma_prefetch([[maybe_unused]] const TensorMap& m
                  "r"(shared_address(shared)), __VA_ARGS__                                        \
                  : "memory")
 
-// Loads the box from element `at` on (axis 0 first; may begin outside of the tensor).
+// Loads the box from element `at` on (axis 0 first, a multiple of 16 bytes; may begin outside of the tensor).
 template <int Axes>
 __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Mbarrier* barrier,
                                          const int (&at)[Axes] WEFT_WHERE) {
     static_assert(Axes >= 2 && Axes <= 5);
 #if defined(WEFT_EMULATOR)
-    detail::check_box("tma_load", shared, map.layout, Axes);
+    detail::check_box("tma_load", shared, map.layout, at, false);
     emulator::bulk_load("tma_load", shared, detail::pieces_of(map.layout, at), map.layout.box_bytes(),
                         barrier, 1u << emulator::cluster_rank(), where);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -129,7 +139,7 @@ __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap
                                                    const int (&at)[Axes], uint16_t ranks WEFT_WHERE) {
     static_assert(Axes >= 2 && Axes <= 5);
 #if defined(WEFT_EMULATOR)
-    detail::check_box("tma_load_multicast", shared, map.layout, Axes);
+    detail::check_box("tma_load_multicast", shared, map.layout, at, false);
     emulator::bulk_load("tma_load_multicast", shared, detail::pieces_of(map.layout, at),
                         map.layout.box_bytes(), barrier, ranks, where);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -148,13 +158,14 @@ __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap
 #endif
 }
 
-// Stores the box; what threads wrote to it must have been fenced (fence_proxy_async).
+// Stores the box; what threads wrote to it must have been fenced (fence_proxy_async). `at` is not negative, and
+// axis 0 has whole 16 bytes where the box reaches beyond it.
 template <int Axes>
 __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared,
                                           const int (&at)[Axes] WEFT_WHERE) {
     static_assert(Axes >= 2 && Axes <= 5);
 #if defined(WEFT_EMULATOR)
-    detail::check_box("tma_store", shared, map.layout, Axes);
+    detail::check_box("tma_store", shared, map.layout, at, true);
     emulator::bulk_store("tma_store", shared, detail::pieces_of(map.layout, at), where);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if constexpr (Axes == 2) {
