@@ -123,7 +123,8 @@ void launch_wgmma_as(const AttentionParams& p, const kit::TensorMap& keys, const
     const kit::LaunchShape shape{.grid = blocks,
                                  .block = WgmmaTile::kThreads,
                                  .cluster = static_cast<unsigned>(config.splits),
-                                 .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes())};
+                                 .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
+                                 .dependent = true};
     constexpr const char* kName = "attention_wgmma";
     switch (config.tile.head_dim) {
         case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, keys, values);

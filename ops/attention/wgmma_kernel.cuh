@@ -3,6 +3,8 @@
 
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/cp_async.cuh"
+#include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
 #include "kit/ptx/tma.cuh"
@@ -104,7 +106,8 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared
     }
 }
 
-// A warpgroup's 64 rows of queries, zeros beyond the last.
+// A warpgroup's 64 rows of queries, zeros beyond the last. All chunks are on their way at once: a block's few tiles
+// are over soon.
 template <class T, int kHeadDim>
 __device__ __forceinline__ void load_queries(const WgmmaShared<kHeadDim>& shared, const AttentionParams& p,
                                              const AttentionBlock& block, int group) {
@@ -112,13 +115,13 @@ __device__ __forceinline__ void load_queries(const WgmmaShared<kHeadDim>& shared
     const int thread = static_cast<int>(threadIdx.x) % 128, chunk = thread % kChunks;
     for (int i = thread / kChunks; i < 64; i += 128 / kChunks) {
         const int row = group * 64 + i, all = block.row_block * WgmmaTile{kHeadDim}.rows() + row;
-        uint4 values = {0, 0, 0, 0};
-        if (all < p.rows) {
-            const T* from = static_cast<const T*>(p.q) + block.row_offset(p, p.q_stride, all) + chunk * 8;
-            values = kit::load(reinterpret_cast<const uint4*>(from));
-        }
-        kit::store(reinterpret_cast<uint4*>(shared.query(row, chunk)), values);
+        const bool there = all < p.rows;
+        const T* from =
+            static_cast<const T*>(p.q) + block.row_offset(p, p.q_stride, there ? all : 0) + chunk * 8;
+        kit::cp_async_16(shared.query(row, chunk), from, there);
     }
+    kit::cp_async_commit();
+    kit::cp_async_wait<0>();
     kit::fence_proxy_async();
     kit::named_barrier_sync(1 + static_cast<unsigned>(group), 128);
 }
@@ -272,9 +275,11 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap keys,
                     const __grid_constant__ kit::TensorMap values) {
     const WgmmaShared<kHeadDim> shared;
+    shared.initialise();
+    kit::dependency_wait();
+    kit::dependents_launch();
     const AttentionBlock block(p);
     const WgmmaTiles tiles = tiles_of<kHeadDim>(p, block);
-    shared.initialise();
     if (threadIdx.x < 128) {
         kit::registers_release<24>();
         if (threadIdx.x == 0) load_tiles(shared, block, tiles, keys, values);

@@ -8,14 +8,13 @@ namespace {
 
 // What    y = (r − mean) / sqrt(mean((r − mean)²) + eps) · (weight + offset) + bias, r = round(x + residual)
 // Mapping, traffic and needs: kit::normalise_rows
-template <class T, int N, int V>
+template <class T, int N, int V, bool kUniform>
 __global__ void __launch_bounds__(kit::row_bound(V))
     layer_norm_kernel(const __grid_constant__ kit::RowNorm p) {
-    kit::normalise_rows<T, N, V>(p, [&](auto& row, auto& group) -> kit::Moments {
-        const auto dim = static_cast<float>(p.shape.dim);
-        const float mean = group.sum(row.sum([](float x) { return x; })) / dim;
+    kit::normalise_rows<T, N, V, kUniform>(p, [&](auto& row, auto& group) -> kit::Moments {
+        const float mean = group.sum(row.sum([](float x) { return x; })) * p.inverse_dim;
         const float squares = group.sum(row.sum([mean](float x) { return (x - mean) * (x - mean); }));
-        return {mean, 1.0f / sqrtf(squares / dim + p.eps)};
+        return {mean, __frsqrt_rn(squares * p.inverse_dim + p.eps)};
     });
 }
 

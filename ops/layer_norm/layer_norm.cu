@@ -10,8 +10,8 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 void launch(const LayerNorm& op, Context& context) {
-    kit::launch_norm("layer_norm", op, context, [](auto* type, auto width, auto vectors) {
-        return layer_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors()>;
+    kit::launch_norm("layer_norm", op, context, [](auto* type, auto width, auto vectors, auto uniform) {
+        return layer_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors(), uniform()>;
     });
 }
 

@@ -13,8 +13,8 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 void launch(const RmsNorm& op, Context& context) {
-    kit::launch_norm("rms_norm", op, context, [](auto* type, auto width, auto vectors) {
-        return rms_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors()>;
+    kit::launch_norm("rms_norm", op, context, [](auto* type, auto width, auto vectors, auto uniform) {
+        return rms_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors(), uniform()>;
     });
 }
 

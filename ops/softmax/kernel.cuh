@@ -42,12 +42,12 @@ struct Merge {
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
 //         N = 1, or dim a multiple of N and every row aligned for vectors of N
-template <class T, int N, int V>
+template <class T, int N, int V, bool kUniform>
 __global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid_constant__ SoftmaxParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::Group group{p.shape.lanes, p.shape.cluster};
-    kit::Row<T, N, V> row(group, p.shape);
+    kit::Row<T, N, V, kUniform> row(group, p.shape);
     row.load(p.in);
     group.begin();
 
@@ -68,11 +68,10 @@ __global__ void __launch_bounds__(kit::row_bound(V)) softmax_kernel(const __grid
     const MaximumAndSum all = group.reduce(part, Merge{});
 
     const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
-    row.each([&](int, std::int64_t index, float (&x)[N]) {
+    kit::store_mapped(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i)
             x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
-        kit::store_floats(p.out, row.part.row, index, x);
     });
 }
 

@@ -8,11 +8,7 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-RowProblem problem(const Softmax& op) {
-    RowProblem rows = kit::row_problem(op.x, op.x.dtype, {&op.x, &op.out});
-    rows.operands = 0;
-    return rows;
-}
+RowProblem problem(const Softmax& op) { return kit::row_problem(op.x.dtype, {&op.x}, op.out); }
 
 void launch(const Softmax& op, Context& context) {
     constexpr double kLog2E = 1.4426950408889634;
@@ -22,9 +18,9 @@ void launch(const Softmax& op, Context& context) {
                           .in = kit::row_input(op.x, {}, {}),
                           .out = kit::row_operand(op.out),
                           .scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E)};
-    kit::with_row_kernel(op.x.dtype, plan, [&](auto* type, auto width, auto vectors) {
+    kit::with_row_kernel(op.x.dtype, rows, plan, [&](auto* type, auto width, auto vectors, auto uniform) {
         using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("softmax", softmax_kernel<T, width(), vectors()>, kit::row_launch(plan, rows),
+        kit::launch("softmax", softmax_kernel<T, width(), vectors(), uniform()>, kit::row_launch(plan, rows),
                     context.stream(), p);
     });
 }

@@ -31,24 +31,23 @@ struct Memory {
     }
     std::int64_t each, count;
     Buffer data, sums;
-    std::size_t last = 0;  // set that was worked on
 };
 
 // Is the half of a set that a copy wrote (its end) the pattern of the other?
-std::string check_copy(const Memory& memory) {
+std::string check_copy(const Memory& memory, std::size_t set) {
     std::vector<unsigned char> got(static_cast<std::size_t>(std::min(memory.each / 2, kMostChecked)));
-    const char* end = memory.at(memory.last) + memory.each;
+    const char* end = memory.at(set) + memory.each;
     copy_bytes(got.data(), kCpu, end - got.size(), memory.data.device(), got.size());
     const bool right = std::all_of(got.begin(), got.end(), [](unsigned char c) { return c == kPattern; });
     return right ? "" : "the copy differs from what was copied";
 }
 
 // Is what one more read adds up the sum of the pattern's words?
-std::string check_read(const Memory& memory, Context& context) {
+std::string check_read(const Memory& memory, std::size_t set, Context& context) {
     const Device device = context.device();
     fill_bytes(memory.sums.data(), device, 0, memory.sums.size());
     card_kernels(device.type)
-        .read(memory.at(memory.last), memory.each, static_cast<std::uint32_t*>(memory.sums.data()), context);
+        .read(memory.at(set), memory.each, static_cast<std::uint32_t*>(memory.sums.data()), context);
     synchronize(device, context.stream());
     std::vector<std::uint32_t> sums(kReadSums);
     copy_bytes(sums.data(), kCpu, memory.sums.data(), device, memory.sums.size());
@@ -67,24 +66,26 @@ std::vector<Callable> card_calls(Context& context, double bytes, double rotated)
         static_cast<std::int64_t>(std::max(1.0, std::ceil(rotated / static_cast<double>(each))));
     const auto memory = std::make_shared<Memory>(context.device(), each, count);
     Context* c = &context;
-    const auto callable = [&](const char* name, auto call, std::function<std::string()> check) {
+    // A check is of the set that this callable, and no other, worked on last.
+    const auto callable = [&](const char* name, auto call, std::function<std::string(std::size_t)> check) {
+        const auto last = std::make_shared<std::size_t>(0);
         Callable made;
         made.name = name;
-        made.call = [memory, call](std::size_t set) {
-            memory->last = set;
+        made.call = [memory, call, last](std::size_t set) {
+            *last = set;
             call(memory->at(set));
         };
-        made.check = std::move(check);
+        made.check = [last, check = std::move(check)] { return check(*last); };
         return made;
     };
     std::vector<Callable> calls;
     calls.push_back(callable(
         "card copy", [each, c, copy = kernels.copy](char* at) { copy(at + each / 2, at, each / 2, *c); },
-        [memory, c] {
+        [memory, c](std::size_t set) {
             synchronize(c->device(), c->stream());
-            std::string why = check_copy(*memory);
+            std::string why = check_copy(*memory, set);
             // Poisoned for the next check, which is of the last timed call.
-            fill_bytes(memory->at(memory->last) + memory->each / 2, c->device(), kPoison,
+            fill_bytes(memory->at(set) + memory->each / 2, c->device(), kPoison,
                        static_cast<std::size_t>(memory->each / 2));
             return why;
         }));
@@ -93,13 +94,13 @@ std::vector<Callable> card_calls(Context& context, double bytes, double rotated)
         [each, c, read = kernels.read, sums = static_cast<std::uint32_t*>(memory->sums.data())](char* at) {
             read(at, each, sums, *c);
         },
-        [memory, c] {
-            fill_bytes(memory->at(memory->last), c->device(), kPattern,
+        [memory, c](std::size_t set) {
+            fill_bytes(memory->at(set), c->device(), kPattern,
                        static_cast<std::size_t>(memory->each));
-            return check_read(*memory, *c);
+            return check_read(*memory, set, *c);
         }));
     calls.push_back(callable(
-        "card launch", [c, nothing = kernels.nothing](char*) { nothing(*c); }, [] { return std::string(); }));
+        "card launch", [c, nothing = kernels.nothing](char*) { nothing(*c); }, [](std::size_t) { return std::string(); }));
     return calls;
 }
 

@@ -11,6 +11,10 @@
 //          vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a
 //          warp_max over them. Several outputs are several store_floats of the same mapped values.
 //
+// Dtypes are known at compile time where every tensor that is read has the row's own (`uniform`, what production
+// calls are): then a thread's loads are all on their way before the first is needed. Other calls switch on a dtype
+// around each vector. The output's dtype is switched on once, around the loop that stores.
+//
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 // Vectors have N elements: 16 bytes, or 1 element for a launch in which some row has a tail or begins
 // unaligned; so there is no tail anywhere, and single elements of neighbouring lanes still coalesce.
@@ -57,10 +61,10 @@ __device__ __forceinline__ void store_floats(const RowOperand& to, std::int64_t 
     });
 }
 
-// What a kernel is told of its rows.
+// What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others.
 struct RowShape {
     std::int64_t rows = 0, dim = 0;
-    int lanes = 32, cluster = 1;
+    int lanes = 32, lanes_log2 = 5, cluster = 1;
 };
 
 // Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row
@@ -73,8 +77,7 @@ struct RowPart {
     __device__ __forceinline__ RowPart(const Group& group, const RowShape& shape) {
         const auto block = static_cast<std::int64_t>(blockIdx.x);
         if (group.lanes <= 32) {
-            const unsigned lanes = static_cast<unsigned>(group.lanes);
-            row = block * (blockDim.x / lanes) + threadIdx.x / lanes;
+            row = block * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
         } else {
             row = group.cluster == 1 ? block : block / group.cluster;
         }
@@ -118,19 +121,18 @@ struct RowHome<T, N, kSharedRow> {
     }
 };
 
-// A thread's part of one operand's row: held, if the operand is stored as T (or absent), else (and always for
-// a streamed slice) read where it is used.
-template <class T, int N, int V>
+// A thread's part of one operand's row, N elements a vector. Uniform: stored as T, or absent, which is `fill`
+// everywhere. Held where V says so and the operand is stored as T, else read where it is used.
+template <class T, int N, int V, bool kUniform>
 class RowSlice {
    public:
-    // An absent operand is `fill` everywhere.
     __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row,
                                          float fill) {
         from_ = &from;
         row_ = row;
         fill_ = fill;
-        held_ = V != kStreamedRow && (from.data == nullptr || from.dtype == kDTypeOf<T>);
         if constexpr (V != kStreamedRow) {
+            held_ = kUniform || from.data == nullptr || from.dtype == kDTypeOf<T>;
             if (!held_) return;
             if (from.data == nullptr) {
                 Vec<T, N> padding;
@@ -156,11 +158,16 @@ class RowSlice {
 
     __device__ __forceinline__ void get(int v, std::int64_t index, float (&to)[N]) const {
         if constexpr (V != kStreamedRow) {
-            if (held_) return to_floats(home_.at(v), to);
+            if (kUniform || held_) return to_floats(home_.at(v), to);
         }
-        if (from_->data != nullptr) return load_floats(*from_, row_, index, to);
+        if (from_->data == nullptr) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) to[i] = fill_;
+            for (int i = 0; i < N; ++i) to[i] = fill_;
+        } else if constexpr (kUniform) {
+            to_floats(load_aligned<N>(static_cast<const T*>(from_->data) + row_ * from_->stride + index), to);
+        } else {
+            load_floats(*from_, row_, index, to);
+        }
     }
 
     // Holds `vector` in slot v from now on; `hold` says that all slots are set.
@@ -174,7 +181,7 @@ class RowSlice {
     const RowOperand* from_;
     std::int64_t row_;
     float fill_;
-    bool held_;
+    bool held_ = false;
 };
 
 // What a row is made of: x, or round(x + residual), which goes to residual_out too where that is present.
@@ -184,7 +191,7 @@ struct RowInput {
 
 // A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
 // dtype if there is one (residual_out has the same), else x's.
-template <class T, int N, int V>
+template <class T, int N, int V, bool kUniform = false>
 class Row {
    public:
     __device__ __forceinline__ Row(const Group& group, const RowShape& shape) : part(group, shape) {}
@@ -193,7 +200,7 @@ class Row {
         in_ = &in;
         x_.load(part, in.x, part.row, 0);
         if (in.residual.data == nullptr) return;
-        RowSlice<T, N, V == kSharedRow ? kStreamedRow : V> residual;
+        RowSlice<T, N, V == kSharedRow ? kStreamedRow : V, kUniform> residual;
         residual.load(part, in.residual, part.row, 0);
         part.template each<N, V>([&](int v, std::int64_t index) {
             float x[N], r[N];
@@ -236,6 +243,7 @@ class Row {
         return even + odd;
     }
 
+    static constexpr int kWidth = N;
     const RowPart part;
 
    private:
@@ -251,7 +259,7 @@ class Row {
         for (int i = 0; i < N; ++i) x[i] = round_through<T>(x[i] + r[i]);
     }
 
-    RowSlice<T, N, V> x_;
+    RowSlice<T, N, V, kUniform> x_;
     const RowInput* in_;
 };
 
@@ -263,12 +271,35 @@ struct RowOutput {
     float* token_scale = nullptr;
 };
 
-// map(slot, index, values) turns the row's values into the result's, in place; it is called once more where a
-// scale of the row is needed first. All threads of the group call this.
-template <class T, int N, int V, class Map>
-__device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group, const RowOutput& to,
+// What a static scale multiplies by. Asked for early: it is one more load to wait for.
+__device__ __forceinline__ float inverse_scale(const RowOutput& to) {
+    return to.scale == nullptr ? 1.0f : 1.0f / *to.scale;
+}
+
+// map(slot, index, values) turns the row's values into the result's, in place. fp8 is multiplied by `inverse`.
+template <class Row, class Map>
+__device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse, Map map) {
+    constexpr int N = Row::kWidth;
+    with_type(to.dtype, [&](auto* type) {
+        using Out = std::remove_pointer_t<decltype(type)>;
+        Out* out = static_cast<Out*>(to.data) + row.part.row * to.stride;
+        row.each([&](int v, std::int64_t index, float (&x)[N]) {
+            map(v, index, x);
+            if constexpr (sizeof(Out) == 1) {
+#pragma unroll
+                for (int i = 0; i < N; ++i) x[i] *= inverse;
+            }
+            store_aligned(out + index, from_floats<Out>(x));
+        });
+    });
+}
+
+// The same where fp8 may have a scale: the map is called once more where that is the row's. All threads of the group
+// call this. `inverse`: inverse_scale's.
+template <class Row, class Map>
+__device__ __forceinline__ void store_row(const Row& row, Group& group, const RowOutput& to, float inverse,
                                           Map map) {
-    float inverse = 1.0f;
+    constexpr int N = Row::kWidth;
     if (to.token_scale != nullptr) {
         float amax = 0.0f;
         row.each([&](int v, std::int64_t index, float (&x)[N]) {
@@ -279,22 +310,11 @@ __device__ __forceinline__ void store_row(const Row<T, N, V>& row, Group& group,
         const float scale = dynamic_scale(group.max(amax), to.out.dtype);
         inverse = 1.0f / scale;
         if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
-    } else if (to.scale != nullptr) {
-        inverse = 1.0f / *to.scale;
     }
-    row.each([&](int v, std::int64_t index, float (&x)[N]) {
-        map(v, index, x);
-#pragma unroll
-        for (int i = 0; i < N; ++i) x[i] *= inverse;  // 1 unless fp8
-        store_floats(to.out, row.part.row, index, x);
-    });
+    store_mapped(row, to.out, inverse, map);
 }
 
-// Threads of a block that a row kernel is compiled for, and the vectors of its operand number `operand` that
-// it holds.
+// Threads of a block that a row kernel is compiled for.
 constexpr int row_bound(int vectors) { return weft::detail::row_threads(vectors); }
-constexpr int held_operand(int vectors, int operand) {
-    return operand < weft::detail::row_held(vectors) ? vectors : kStreamedRow;
-}
 
 }  // namespace weft::inline WEFT_TARGET::kit

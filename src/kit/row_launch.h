@@ -1,6 +1,8 @@
 // The host side of row kernels: operands, the plan's inputs, the choice of an instantiation.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <type_traits>
 
@@ -32,19 +34,23 @@ inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensor
     return true;
 }
 
-// The problem of a kernel whose row has the shape of `x` and is held as `dtype`; `tensors` are x and all
-// others that have its last axis.
-inline RowProblem row_problem(const Tensor& x, DType dtype, std::initializer_list<const Tensor*> tensors) {
-    const Rows rows = *fold_rows(x);
-    const int element_bytes = bits(dtype) / 8;
+// The problem of a kernel whose row is held as `dtype`; `inputs` begin with x, and all of them and `out` that are
+// there have x's last axis.
+inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs, const Tensor& out) {
+    const Rows rows = *fold_rows(**inputs.begin());
+    const int element_bytes = bits(dtype) / 8, width = 16 / element_bytes;
+    const bool whole = rows_allow(width, inputs) && rows_allow(width, {&out});
+    const auto same = [&](const Tensor* tensor) { return !*tensor || tensor->dtype == dtype; };
     return {.rows = rows.rows,
             .dim = rows.dim,
             .element_bytes = element_bytes,
-            .whole = rows_allow(16 / element_bytes, tensors)};
+            .whole = whole,
+            .uniform = whole && std::all_of(inputs.begin(), inputs.end(), same)};
 }
 
 inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
-    return {problem.rows, problem.dim, plan.lanes, plan.cluster};
+    return {problem.rows, problem.dim, plan.lanes, std::countr_zero(static_cast<unsigned>(plan.lanes)),
+            plan.cluster};
 }
 
 // Dependent, for row kernels wait before they touch memory.
@@ -66,14 +72,16 @@ void with_row_type(DType dtype, F use) {
     }
 }
 
-// Calls `use` with the element type, the elements of a vector and the number of vectors as constants.
+// Calls `use` with the element type and, as constants, the elements of a vector, the number of vectors and whether
+// the problem is uniform.
 template <class F>
-void with_row_kernel(DType dtype, const RowPlan& plan, F use) {
+void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
     with_row_type(dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        const auto with_vectors = [&](auto width) {
+        const auto with_vectors = [&](auto width, auto uniform) {
             const auto call = [&](auto vectors) {
-                if constexpr (weft::detail::row_compiled(vectors(), width())) use(type, width, vectors);
+                if constexpr (weft::detail::row_compiled(vectors(), width(), uniform()))
+                    use(type, width, vectors, uniform);
             };
             switch (plan.vectors) {
                 case 1: return call(std::integral_constant<int, 1>{});
@@ -84,11 +92,9 @@ void with_row_kernel(DType dtype, const RowPlan& plan, F use) {
                 default: return call(std::integral_constant<int, kStreamedRow>{});
             }
         };
-        if (plan.width == 1) {
-            with_vectors(std::integral_constant<int, 1>{});
-        } else {
-            with_vectors(std::integral_constant<int, 16 / static_cast<int>(sizeof(T))>{});
-        }
+        constexpr std::integral_constant<int, 16 / static_cast<int>(sizeof(T))> kWhole{};
+        if (plan.width == 1) return with_vectors(std::integral_constant<int, 1>{}, std::false_type{});
+        problem.uniform ? with_vectors(kWhole, std::true_type{}) : with_vectors(kWhole, std::false_type{});
     });
 }
 

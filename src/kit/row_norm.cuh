@@ -11,7 +11,7 @@ struct RowNorm {
     RowInput in;
     RowOperand weight, bias;
     RowOutput to;
-    float eps = 0, weight_offset = 0;
+    float eps = 0, weight_offset = 0, inverse_dim = 0;
 };
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
@@ -27,20 +27,22 @@ struct Moments {
 // Traffic every operand once (bound by memory); weight and bias come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
 //         N = 1, or dim a multiple of N and every row aligned for vectors of N
-template <class T, int N, int V, class Statistics>
+template <class T, int N, int V, bool kUniform, class Statistics>
 __device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics statistics) {
+    constexpr int kHeld = V > 0 ? V : kStreamedRow;
     dependency_wait();
     dependents_launch();
     Group group{p.shape.lanes, p.shape.cluster};
-    Row<T, N, V> row(group, p.shape);
+    Row<T, N, V, kUniform> row(group, p.shape);
     row.load(p.in);
-    RowSlice<T, N, held_operand(V, 0)> weight;  // on its way while the row is summed
-    RowSlice<T, N, held_operand(V, 1)> bias;
-    weight.load(row.part, p.weight, 0, 1.0f);
-    bias.load(row.part, p.bias, 0, -0.0f);
+    RowSlice<T, N, kHeld, kUniform> weight, bias;
+    if constexpr (V <= 4) weight.load(row.part, p.weight, 0, 1.0f);  // on its way while the row is summed
+    const float inverse = inverse_scale(p.to);
     group.begin();
     const Moments m = statistics(row, group);
-    store_row(row, group, p.to, [&](int v, std::int64_t index, float (&x)[N]) {
+    if constexpr (V > 4) weight.load(row.part, p.weight, 0, 1.0f);  // late: registers are rows in flight
+    bias.load(row.part, p.bias, 0, -0.0f);
+    store_row(row, group, p.to, inverse, [&](int v, std::int64_t index, float (&x)[N]) {
         float w[N], b[N];
         weight.get(v, index, w);
         bias.get(v, index, b);

@@ -2,6 +2,8 @@
 // token_scale, eps and weight_offset (family::row_norm).
 #pragma once
 
+#include <algorithm>
+
 #include "kit/launch.h"
 #include "kit/row_launch.h"
 #include "kit/row_norm.cuh"
@@ -16,8 +18,7 @@ DType norm_dtype(const Op& op) {
 
 template <class Op>
 RowProblem norm_problem(const Op& op) {
-    return row_problem(op.x, norm_dtype(op),
-                       {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out});
+    return row_problem(norm_dtype(op), {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out}, op.out);
 }
 
 template <class Op>
@@ -28,7 +29,8 @@ RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
             .bias = shared_row(op.bias),
             .to = row_output(op.out, op.scale, op.token_scale),
             .eps = op.eps,
-            .weight_offset = op.weight_offset};
+            .weight_offset = op.weight_offset,
+            .inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim))};
 }
 
 template <class Op>
@@ -36,13 +38,13 @@ std::string norm_config(const Op& op, const DeviceInfo& device) {
     return to_string(plan_rows(norm_problem(op), device));
 }
 
-// `kernel(type, width, vectors)` is the instantiation for a plan (with_row_kernel).
+// `kernel(type, width, vectors, uniform)` is the instantiation for a plan (with_row_kernel).
 template <class Op, class Kernel>
 void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
     const RowProblem rows = norm_problem(op);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    with_row_kernel(norm_dtype(op), plan, [&](auto* type, auto width, auto vectors) {
-        launch(name, kernel(type, width, vectors), row_launch(plan, rows), context.stream(),
+    with_row_kernel(norm_dtype(op), rows, plan, [&](auto* type, auto width, auto vectors, auto uniform) {
+        launch(name, kernel(type, width, vectors, uniform), row_launch(plan, rows), context.stream(),
                row_norm(op, rows, plan));
     });
 }

@@ -43,7 +43,7 @@ struct RowProblem {
     std::int64_t rows = 0, dim = 0;
     int element_bytes = 2;
     bool whole = true;
-    int operands = 2;  // besides the row: weight, bias
+    bool uniform = true;  // all that is read is stored alike, in whole vectors
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
 
@@ -53,14 +53,13 @@ namespace detail {
 // registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
-constexpr bool row_compiled(int vectors, int width) { return vectors <= 0 || width > 1 || vectors == 4; }
+constexpr bool row_compiled(int vectors, int width, bool uniform) {
+    if (width == 1) return !uniform && (vectors <= 0 || vectors == 4);
+    return vectors != 8 || uniform;
+}
 constexpr int row_threads(int vectors) { return vectors == 1 || vectors == 2 ? 1024 : 512; }
-// Operands that a thread holds beside the row: early loads hide latency, but registers are bytes in flight
-// too.
-constexpr int row_held(int vectors) { return vectors <= 0 || vectors > 4 ? 0 : vectors > 2 ? 1 : 2; }
-constexpr int row_registers(int vectors, int operands) {
-    const int row = vectors <= 0 ? 48 : vectors == 1 ? 36 : vectors == 2 ? 48 : vectors == 4 ? 62 : 94;
-    return row + 4 * std::max(vectors, 0) * std::min(operands, row_held(vectors));
+constexpr int row_registers(int vectors) {
+    return vectors <= 0 ? 48 : vectors == 1 ? 32 : vectors == 2 ? 48 : vectors == 4 ? 72 : 112;
 }
 
 // The fewest lanes that hold `vectors` vectors: a power of two in a warp, whole warps above.
@@ -73,17 +72,17 @@ constexpr int row_lanes(std::int64_t vectors) {
 
 inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int most = device.arch == 86 || device.arch == 89 || device.arch == 120 ? 1536 : 2048;
-    int blocks = std::min({32, most / plan.threads(),
-                           65536 / (row_registers(plan.vectors, problem.operands) * plan.threads())});
+    int blocks =
+        std::min({32, most / plan.threads(), 65536 / (row_registers(plan.vectors) * plan.threads())});
     const std::int64_t shared = plan.shared(problem.dim, problem.element_bytes) + kRowStatic;
     if (shared > device.shared_per_block) return 0;
     return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
 }
 
 // Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one
-// after the other, no cluster barrier without need. Any other by the bytes that an SM keeps in flight (more
-// than 64 KiB gain nothing) and by whether several blocks take turns, so that one loads while another reduces
-// or stores.
+// after the other, blocks that start and meet quickly, no cluster barrier without need. Any other by the bytes that
+// an SM keeps in flight (more than 32 KiB gain nothing) and by whether several blocks take turns, so that one loads
+// while another reduces or stores.
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int resident = resident_blocks(plan, problem, device);
     if (resident == 0) return -1;
@@ -95,13 +94,13 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
         return 1000 - slots - (plan.vectors <= 0 ? 2 : 0) - (plan.cluster > 1 ? 2 : 0) - 0.5 * split -
-               (plan.lanes > 32 ? 0.25 : 0);
+               (plan.lanes > 32 ? 0.25 : 0) - (plan.lanes > 256 ? 1.5 : 0);
     }
-    static constexpr double kOverlap[] = {0, 0.6, 0.85, 0.95, 1};
+    static constexpr double kOverlap[] = {0, 0.6, 0.95, 1};
     const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    return 1 + std::min(in_flight, 64.0) * kOverlap[std::min(resident, 4)] * (1 - 0.05 * split) -
-           0.01 * (plan.vectors > 0 ? plan.vectors : 32);
+    return 1 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 3)] * (1 - 0.05 * split) -
+           (plan.vectors > 0 ? 0.01 * plan.vectors : 4);  // through shared memory is one more way
 }
 
 // The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.
@@ -110,7 +109,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, 
                  .vectors = vectors,
                  .lanes = lanes,
                  .cluster = cluster};
-    if (!row_compiled(vectors, plan.width)) return {.lanes = 0};
+    if (!row_compiled(vectors, plan.width, problem.uniform)) return {.lanes = 0};
     if (vectors > 0) {
         const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
         const std::int64_t apart = std::int64_t{vectors} * cluster;

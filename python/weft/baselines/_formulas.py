@@ -142,6 +142,17 @@ def gemm(case: Case, t: Tensors) -> Outputs:
     return {"out": y + t["residual"] if "residual" in t else y}
 
 
+def _frequencies(case: Case) -> dict[str, Tensor]:
+    """By kind of device: what a model computes once. In fp32, from exact powers, as the op's definition says."""
+    if case.op not in ("rope", "qkv_split_rope"):
+        return {}
+    field = case.tensors["x" if case.op == "rope" else "q"]
+    dim = int(case.options["rotary_dim"]) or field.shape[-1]
+    exact = float(case.options["base"]) ** (-torch.arange(0, dim, 2).double() / dim)
+    kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    return {kind: exact.float().to(kind) for kind in kinds}
+
+
 def _turn(case: Case, x: Tensor, t: Tensors, start: int) -> Tensor:
     """Rotary embedding over the last axis of [..., tokens, heads, dim]."""
     o = case.options
@@ -151,9 +162,8 @@ def _turn(case: Case, x: Tensor, t: Tensors, start: int) -> Tensor:
     if "cos" in t:
         cos, sin = t["cos"][position].float(), t["sin"][position].float()
     else:
-        inverse = o["base"] ** (-torch.arange(0, dim, 2, device=x.device).double() / dim)
-        angle = position[..., None].double() * inverse
-        cos, sin = angle.cos().float(), angle.sin().float()
+        angle = position[..., None].float() * t[f"frequencies {x.device.type}"]
+        cos, sin = angle.cos(), angle.sin()
     cos, sin = cos[..., None, :], sin[..., None, :]
     part, rest = x[..., :dim].float(), x[..., dim:]
     if o["pairs"] == "half":
@@ -240,8 +250,9 @@ def formula(case: Case) -> Compute | None:
     if entry is None or not entry[1](case) or any("fp4" in t.dtype for t in case.tensors.values()):
         return None
     compute = entry[0]
+    constants = {f"frequencies {kind}": table for kind, table in _frequencies(case).items()}
 
     def call(t: Tensors) -> Any:
-        return compute(case, t)
+        return compute(case, {**t, **constants})
 
     return call
