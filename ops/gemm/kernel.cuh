@@ -6,6 +6,7 @@
 #include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/mma.cuh"
 #include "ops/gemm/epilogue.cuh"
+#include "ops/gemm/tile_order.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -21,7 +22,7 @@ struct MmaArguments {
     Operand a, b;
     Epilogue epilogue;
     int64_t m, n;
-    int64_t row_tiles, column_tiles;
+    int row_tiles, column_tiles;
     int64_t steps;  // of 128 bytes along k
     int splits;     // blocks of a cluster that share a tile, each with its part of k
 };
@@ -47,18 +48,14 @@ using Large = Shape<128, 128, 2, 4, 3, 1>;
 using Small = Shape<64, 64, 2, 2, 4, 3>;
 using Skinny = Shape<16, 64, 1, 4, 6, 3>;
 
-// Which tile a block computes. Tiles go down eight rows of tiles at a time, so that the blocks that run
-// together share their panels of b in L2.
+// The first row and column of the tile that a block computes.
 struct Place {
-    int64_t row, column;  // of the tile's first element
+    int64_t row, column;
 };
 template <class Shape>
-__device__ __forceinline__ Place place_of(const MmaArguments& args, int64_t tile) {
-    constexpr int64_t kGroup = 8;
-    const int64_t first = tile / (kGroup * args.column_tiles) * kGroup;
-    const int64_t height = min(kGroup, args.row_tiles - first);
-    const int64_t inside = tile % (kGroup * args.column_tiles);
-    return {(first + inside % height) * Shape::kRows, inside / height * Shape::kColumns};
+__device__ __forceinline__ Place place_of(const MmaArguments& args, int tile) {
+    const TileIndex at = tile_index(tile, args.row_tiles, args.column_tiles, 8);
+    return {int64_t{at.row} * Shape::kRows, int64_t{at.column} * Shape::kColumns};
 }
 
 // 16 bytes of a row into shared memory, zeros beyond the matrix. Word: an unsigned integer as wide as an
@@ -212,7 +209,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     mma_gemm(const __grid_constant__ MmaArguments args) {
     char* ring = kit::dynamic_shared<char>();
     const int rank = args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
-    const Place place = place_of<Shape>(args, blockIdx.x / args.splits);
+    const Place place = place_of<Shape>(args, static_cast<int>(blockIdx.x) / args.splits);
     Sums<Shape> sums = {};
     accumulate<T, Shape, kTransposed>(sums, ring, args, place, args.steps * rank / args.splits,
                                       args.steps * (rank + 1) / args.splits);
@@ -236,8 +233,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
             value[0] += four.x, value[1] += four.y, value[2] += four.z, value[3] += four.w;
         }
         const int64_t left = args.n - place.column - c;
+        float up[4] = {};
         finish_four(args.epilogue, scales, place.row + r, place.column + c,
-                    left < 4 ? static_cast<int>(left) : 4, value);
+                    left < 4 ? static_cast<int>(left) : 4, value, up);
     }
     if (args.splits > 1) kit::cluster_sync();  // nobody leaves while its sums are being read
 }

@@ -35,7 +35,7 @@ int splits(std::int64_t tiles, std::int64_t steps, const DeviceInfo& device) {
 MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
     const Problem p = problem(op);
     MmaConfig config;
-    config.transposed = bits(op.b.dtype) == 16 && is_nn(p);
+    config.transposed = bits(op.b.dtype) == 16 && is_nn(p.b);
     if (p.m <= tile_rows(Tile::skinny)) {
         config.tile = Tile::skinny;
     } else if (p.m <= tile_rows(Tile::small) || cost(p, Tile::small, device) < cost(p, Tile::large, device)) {
@@ -53,6 +53,7 @@ std::string to_string(const MmaConfig& config) {
 
 const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
+    if (op.up) return "it multiplies one product, not two";
     if (device.arch < 80) return "mma.sync of bf16 needs SM 8.0";
     if (!is_fp8(op.a.dtype)) return nullptr;
     if (device.arch < 89) return "mma.sync of fp8 needs SM 8.9";
