@@ -4,6 +4,7 @@
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cluster.cuh"
 #include "kit/ptx/registers.cuh"
+#include "kit/ptx/shuffle.cuh"
 #include "kit/ptx/tma.cuh"
 #include "kit/ptx/wgmma.cuh"
 #include "ops/gemm/tile_order.cuh"
@@ -71,9 +72,10 @@ struct WgmmaShared {
     __device__ static unsigned slot(unsigned item) { return item % WgmmaTile::kStages; }
     __device__ static unsigned parity(unsigned item) { return item / WgmmaTile::kStages & 1; }
     __device__ char* stage(unsigned item) const { return ring + slot(item) * kTile.stage_bytes(); }
+    // The warp has left the stage. It has only read there: nothing is to be published.
     __device__ void release(unsigned item, int cluster) const {
         const int lane = static_cast<int>(threadIdx.x) % 32;
-        if (lane < cluster) kit::mbarrier_arrive_remote(&empty[slot(item)], static_cast<unsigned>(lane));
+        if (lane < cluster) kit::mbarrier_arrive_remote<false>(&empty[slot(item)], static_cast<unsigned>(lane));
     }
 };
 
@@ -84,14 +86,17 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kColumns>& shared, 
                                            const kit::TensorMap& up) {
     constexpr WgmmaTile kTile{kColumns};
     const int cluster = tiles.args.cluster, second = tiles.args.epilogue.gated ? 0 : kTile.half();
+    kit::tma_prefetch(a);
+    kit::tma_prefetch(b);
+    kit::tma_prefetch(up);
     unsigned item = 0;
     for (; tiles.more(); tiles.next()) {
         const TileIndex at = tiles.origin();
         for (int step = 0; step < tiles.args.steps; ++step, ++item) {
             kit::Mbarrier* full = &shared.full[shared.slot(item)];
             if (item >= WgmmaTile::kStages) {
-                kit::mbarrier_wait<true>(&shared.empty[shared.slot(item)],
-                                         shared.parity(item - WgmmaTile::kStages));
+                kit::mbarrier_wait(&shared.empty[shared.slot(item)],
+                                   shared.parity(item - WgmmaTile::kStages));
             }
             kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
             char* to = shared.stage(item);
@@ -163,7 +168,8 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         __syncwarp();
     } else {
         kit::registers_acquire<232>();
-        const int warp = static_cast<int>(threadIdx.x) / 32 - 4, group = warp / 4;
+        // From one lane, so that the compiler knows it to be the same in all of them.
+        const int warp = kit::shuffle(static_cast<int>(threadIdx.x) / 32 - 4, 0), group = warp / 4;
         const Scales scales = load_scales(args.epilogue);
         char* staged = shared.staged + warp * 2 * WgmmaTile::kPieceBytes;
         unsigned item = 0;
