@@ -46,13 +46,16 @@ void launch_mma(const Gemm& op, Context& context) {
     const gemm::MmaConfig config = gemm::mma_config(op, context.info());
     MmaArguments args{};
     args.a = operand(op.a, p.m, p.k, p.a_stride, 1);
-    args.b =
-        config.transposed ? operand(op.b, p.k, p.n, p.b.step, 1) : operand(op.b, p.n, p.k, p.b.row, p.b.step);
+    const auto weights = [&](const Tensor& t, const gemm::WeightStrides& s) {
+        return config.transposed ? operand(t, p.k, p.n, s.step, 1) : operand(t, p.n, p.k, s.row, s.step);
+    };
+    args.b = weights(op.b, p.b);
+    if (op.up) args.up = weights(op.up, p.up);
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
     args.n = p.n;
     args.row_tiles = static_cast<int>(gemm::ceil_div(p.m, gemm::tile_rows(config.tile)));
-    args.column_tiles = static_cast<int>(gemm::ceil_div(p.n, gemm::tile_columns(config.tile)));
+    args.column_tiles = static_cast<int>(gemm::ceil_div(p.n, gemm::out_columns(op, config.tile)));
     args.steps = gemm::mma_steps(op);
     args.splits = config.splits;
     if (op.a.dtype == DType::fp8_e4m3) {
@@ -87,7 +90,11 @@ void launch_fma(const Gemm& op, Context& context) {
 // What only its heuristic knows it can't do falls through to the next in the list.
 void launch_cublaslt(const Gemm& op, Context& context) {
     if (gemm::cublaslt_launch(op, context)) return;
-    gemm::own_kernel(op, context) == gemm::Own::mma_sync ? launch_mma(op, context) : launch_fma(op, context);
+    switch (gemm::own_kernel(op, context)) {
+        case gemm::Own::wgmma: return launch_gemm_wgmma(op, context);
+        case gemm::Own::mma_sync: return launch_mma(op, context);
+        case gemm::Own::fma: return launch_fma(op, context);
+    }
 }
 #endif
 

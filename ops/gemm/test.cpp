@@ -104,11 +104,14 @@ TEST(Gemm, RejectsMemoryThatItCanNotUse) {
     EXPECT_THAT(message(), HasSubstr("gemm.out: overlaps residual"));
 }
 
-// Each line verified on the CPU and in the emulator (a GPU verifies the workloads).
+// Each line verified on the CPU and in the emulator (a GPU verifies the workloads), there by the kernel whose
+// configuration is named.
 void expect_right(const std::string& line, const std::string& emulated, Values values = Values::usual) {
     for (const Device device : devices_here()) {
         if (device.type == DeviceType::cuda) continue;
-        const Outcome outcome = attempt({Case::parse(line), 1, values, 0}, device);
+        const std::string implementation =
+            device.type == DeviceType::emulator ? emulated.substr(0, emulated.find(' ')) : "";
+        const Outcome outcome = attempt({Case::parse(line), 1, values, 0, implementation}, device);
         EXPECT_TRUE(outcome.passed) << line << "\n  " << outcome.implementation << ": " << outcome.why;
         if (device.type != DeviceType::emulator) continue;
         EXPECT_THAT(outcome.implementation, StrEq(emulated)) << line;
@@ -137,6 +140,23 @@ TEST(Gemm, EveryTileAndOrderOfTheTensorCoreKernel) {
                  "mma_sync 64x64 tn");
     expect_right("gemm a=fp8_e4m3[16,2048] b=fp8_e4m3[60,2048] out_scale=fp32[1] out=fp8_e4m3[16,60]",
                  "mma_sync 16x64 tn split 4");
+}
+
+TEST(Gemm, EveryTileGated) {
+    const std::string up = "up_bias=bf16[200] activation=silu residual=fp32[130,200] out=fp32[130,200]";
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100] up=bf16[200,100] " + up, "mma_sync 128x128 tn");
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100]{1,200} up=bf16[200,100]{1,200} " + up,
+                 "mma_sync 128x128 nn");
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100] up=bf16[200,100]{1,200} " + up, "mma_sync 128x128 tn");
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100]{1,200} up=bf16[200,100] " + up, "mma_sync 128x128 tn");
+    expect_right("gemm a=fp16[3,1030] b=fp16[65,1030]{1,65} up=fp16[65,1030]{1,65} bias=fp32[65] "
+                 "out=fp16[3,65] activation=gelu_erf",
+                 "mma_sync 16x64 nn split 2");
+    expect_right("gemm a=fp8_e4m3[33,100] b=fp8_e4m3[37,100] up=fp8_e4m3[37,100] b_scale=fp32[1] "
+                 "up_scale=fp32[1] out=fp8_e4m3[33,37] activation=gelu_tanh",
+                 "mma_sync 64x64 tn");
+    expect_right("gemm a=fp32[70,30] b=fp32[75,30] up=fp32[75,30]{1,75} up_bias=fp32[75] out=fp32[70,75]",
+                 "fma 64x64 fp32 multiply-adds");
 }
 
 TEST(Gemm, EveryEpilogue) {
@@ -281,6 +301,8 @@ TEST(Gemm, NoOtherKernelStandsInForTheLibraryAlone) {
         const Gemm& op = *static_cast<const Gemm*>(call);
         Context context(kCpu);
         context.set_info(*find_device("h200"));
+        EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::wgmma);
+        context.avoid("wgmma");
         EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::mma_sync);
         context.avoid("mma_sync");
         EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::fma);
