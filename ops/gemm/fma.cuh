@@ -38,8 +38,9 @@ __device__ __forceinline__ void load_fma_tile(float (&to)[kFmaDepth][kFmaTile + 
         const int r = from.step == 1 ? index / kFmaDepth : index % kFmaTile;
         const int d = from.step == 1 ? index % kFmaDepth : index / kFmaTile;
         const bool inside = row + r < from.rows && at + d < length;
-        to[d][r] =
-            inside ? kit::load_as(from.dtype, from.data, (row + r) * from.stride + (at + d) * from.step) : 0.0f;
+        to[d][r] = inside
+                       ? kit::load_as(from.dtype, from.data, (row + r) * from.stride + (at + d) * from.step)
+                       : 0.0f;
     }
 }
 

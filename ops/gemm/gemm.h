@@ -25,7 +25,8 @@ struct Gemm {
     static constexpr std::string_view kName = "gemm";
     enum class Activation { none, gelu_tanh, gelu_erf, silu };
 
-    Tensor a{}, b{}, up{}, a_scale{}, b_scale{}, up_scale{}, bias{}, up_bias{}, residual{}, out_scale{}, out{};
+    Tensor a{}, b{}, a_scale{}, b_scale{}, bias{}, up{}, up_scale{}, up_bias{};
+    Tensor residual{}, out_scale{}, out{};
     Activation activation = Activation::none;
     bool fast_accumulation = false;
 
@@ -41,6 +42,20 @@ inline std::optional<Violation> gemm_dtypes(const Gemm& op) {
                               std::string(name(op.b.dtype))};
 }
 
+inline void gemm_up(Describe<Gemm>& op) {
+    op.in("up", &Gemm::up, "n k", kFloat | kFp8, "weights of the product that the activation's value gates")
+        .optional()
+        .layout(Layout::strided)
+        .like("b")
+        .in("up_scale", &Gemm::up_scale, "1", DType::fp32, "what up's stored values are multiplied by")
+        .optional()
+        .needs("up")
+        .fill(Fill::scale())
+        .in("up_bias", &Gemm::up_bias, "n", kFloat, "added to up's product")
+        .optional()
+        .needs("up");
+}
+
 inline double gemm_flops(const Gemm& op) {
     return (op.up ? 4.0 : 2.0) * static_cast<double>(op.out.numel()) * static_cast<double>(op.b.dim(-1));
 }
@@ -50,31 +65,22 @@ inline double gemm_flops(const Gemm& op) {
 inline const Contract& Gemm::contract() {
     constexpr DTypeSet kOperand = kFloat | kFp8;
     static const Contract c =
-        Describe<Gemm>(std::string(kName),
-                       "out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + "
-                       "up_bias)] + residual) / out_scale")
+        Describe<Gemm>(
+            std::string(kName),
+            "out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + "
+            "up_bias)] + residual) / out_scale")
             .in("a", &Gemm::a, "... k", kOperand, "activations")
             .in("b", &Gemm::b, "n k", kOperand, "weights; a [k, n] matrix is passed as its transposed view")
             .layout(Layout::strided)
-            .in("up", &Gemm::up, "n k", kOperand, "weights of the product that the activation's value gates")
-            .optional()
-            .layout(Layout::strided)
-            .like("b")
             .in("a_scale", &Gemm::a_scale, "1", DType::fp32, "what a's stored values are multiplied by")
             .optional()
             .fill(Fill::scale())
             .in("b_scale", &Gemm::b_scale, "1", DType::fp32, "what b's stored values are multiplied by")
             .optional()
             .fill(Fill::scale())
-            .in("up_scale", &Gemm::up_scale, "1", DType::fp32, "what up's stored values are multiplied by")
-            .optional()
-            .needs("up")
-            .fill(Fill::scale())
             .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
             .optional()
-            .in("up_bias", &Gemm::up_bias, "n", kFloat, "added to up's product")
-            .optional()
-            .needs("up")
+            .with(detail::gemm_up)
             .in("residual", &Gemm::residual, "... n", kFloat, "added after the activation and its gating")
             .optional()
             .in("out_scale", &Gemm::out_scale, "1", DType::fp32, "the scale of an fp8 out")
@@ -96,14 +102,16 @@ inline const Contract& Gemm::contract() {
             .independent({"...", "n"})
             .tolerance(
                 "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the "
-                "activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 16) * 2^-24: fp32 "
+                "activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 16) * 2^-24: "
+                "fp32 "
                 "accumulation in any order; fp8 adds 2^-11, for the 13 fraction bits that Hopper's fp8 "
                 "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd "
                 "partial sum. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's "
                 "instruction gives it. up: each factor's error times the other, and 2^-24 of the product. A "
                 "residual beside a 16-bit out: the product may be rounded to out's dtype before the sum is "
                 "(cuBLASLt does, on some shapes)")
-            .source("torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear units "
+            .source(
+                "torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear units "
                 "(arXiv:2002.05202)");
     return c;
 }

@@ -93,7 +93,9 @@ __device__ __forceinline__ void load_panel(char* panel, const Operand& first, co
         const int index = i * Threads + static_cast<int>(threadIdx.x);
         const int r = index / kit::kPanelChunks, c = index % kit::kPanelChunks;
         if (Rows * kit::kPanelChunks % Threads != 0 && r >= Rows) break;
-        const bool other = kTurns == Turns::none ? false : kTurns == Turns::rows ? r / 8 % 2 != 0 : c % 2 != 0;
+        const bool other = kTurns == Turns::none   ? false
+                           : kTurns == Turns::rows ? r / 8 % 2 != 0
+                                                   : c % 2 != 0;
         load_chunk<Word>(panel + kit::panel_offset(r, c), other ? second : first,
                          row + (kTurns == Turns::rows ? r / 16 * 8 + r % 8 : r),
                          at + (kTurns == Turns::chunks ? c / 2 : c) * (16 / static_cast<int>(sizeof(Word))));

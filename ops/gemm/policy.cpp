@@ -41,7 +41,8 @@ MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
     config.transposed = bits(op.b.dtype) == 16 && is_nn(p.b) && (!op.up || is_nn(p.up));
     if (p.m <= tile_rows(Tile::skinny)) {
         config.tile = Tile::skinny;
-    } else if (p.m <= tile_rows(Tile::small) || cost(op, Tile::small, device) < cost(op, Tile::large, device)) {
+    } else if (p.m <= tile_rows(Tile::small) ||
+               cost(op, Tile::small, device) < cost(op, Tile::large, device)) {
         config.tile = Tile::small;
     }
     config.splits = splits(tiles(op, config.tile), mma_steps(op), device);

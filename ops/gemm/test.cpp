@@ -70,7 +70,8 @@ TEST(Gemm, RejectsWhatTheContractExcludes) {
 TEST(Gemm, GatingIsTwiceTheWork) {
     const auto flops = [](const char* line) {
         double result = 0;
-        Case::parse(line).with_call(kCpu, [&](const void* call) { result = Gemm::contract().work(call).flops; });
+        Case::parse(line).with_call(kCpu,
+                                    [&](const void* call) { result = Gemm::contract().work(call).flops; });
         return result;
     };
     EXPECT_EQ(flops("gemm a=bf16[4,16] b=bf16[8,16] out=bf16[4,8]"), 2 * 4 * 16 * 8);
@@ -149,12 +150,14 @@ TEST(Gemm, EveryTileGated) {
                  "mma_sync 128x128 nn");
     expect_right("gemm a=bf16[130,100] b=bf16[200,100] up=bf16[200,100]{1,200} " + up, "mma_sync 128x128 tn");
     expect_right("gemm a=bf16[130,100] b=bf16[200,100]{1,200} up=bf16[200,100] " + up, "mma_sync 128x128 tn");
-    expect_right("gemm a=fp16[3,1030] b=fp16[65,1030]{1,65} up=fp16[65,1030]{1,65} bias=fp32[65] "
-                 "out=fp16[3,65] activation=gelu_erf",
-                 "mma_sync 16x64 nn split 2");
-    expect_right("gemm a=fp8_e4m3[33,100] b=fp8_e4m3[37,100] up=fp8_e4m3[37,100] b_scale=fp32[1] "
-                 "up_scale=fp32[1] out=fp8_e4m3[33,37] activation=gelu_tanh",
-                 "mma_sync 64x64 tn");
+    expect_right(
+        "gemm a=fp16[3,1030] b=fp16[65,1030]{1,65} up=fp16[65,1030]{1,65} bias=fp32[65] "
+        "out=fp16[3,65] activation=gelu_erf",
+        "mma_sync 16x64 nn split 2");
+    expect_right(
+        "gemm a=fp8_e4m3[33,100] b=fp8_e4m3[37,100] up=fp8_e4m3[37,100] b_scale=fp32[1] "
+        "up_scale=fp32[1] out=fp8_e4m3[33,37] activation=gelu_tanh",
+        "mma_sync 64x64 tn");
     expect_right("gemm a=fp32[70,30] b=fp32[75,30] up=fp32[75,30]{1,75} up_bias=fp32[75] out=fp32[70,75]",
                  "fma 64x64 fp32 multiply-adds");
 }

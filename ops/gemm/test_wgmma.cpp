@@ -128,7 +128,8 @@ TEST(GemmWgmma, EveryTileAloneAndInPairs) {
 }
 
 TEST(GemmWgmma, MoreTilesThanBlocksAndMoreStepsThanStages) {
-    expect_right("a=bf16[500,650]{656,1} b=bf16[520,650]{656,1} bias=bf16[520] out=bf16[500,520]", "2 blocks");
+    expect_right("a=bf16[500,650]{656,1} b=bf16[520,650]{656,1} bias=bf16[520] out=bf16[500,520]",
+                 "2 blocks");
     expect_right("a=bf16[300,650]{656,1} b=bf16[700,650]{656,1} out=bf16[300,700]", "1 blocks");
 }
 

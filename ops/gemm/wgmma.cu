@@ -17,10 +17,8 @@ struct Launch {
 
 // Boxes of 128 bytes of k by `box` rows.
 kit::TensorMap panel_map(const Tensor& t, std::int64_t rows, std::int64_t k, std::int64_t stride, int box) {
-    kit::TensorLayout layout{.data = t.data,
-                             .element_bytes = bits(t.dtype) / 8,
-                             .axes = 2,
-                             .swizzle = kit::Swizzle::bytes128};
+    kit::TensorLayout layout{
+        .data = t.data, .element_bytes = bits(t.dtype) / 8, .axes = 2, .swizzle = kit::Swizzle::bytes128};
     const std::int64_t row_bytes = bytes(t.dtype, k);
     layout.size[0] = static_cast<std::uint64_t>(k);
     layout.size[1] = static_cast<std::uint64_t>(rows);

@@ -27,7 +27,9 @@ struct WgmmaTile {
     constexpr int half_bytes() const { return half() * kRowBytes; }
     constexpr int stage_bytes() const { return a_bytes() + 2 * half_bytes(); }
     // 1024: the array may begin at any multiple of 16, its stages may not.
-    constexpr int shared_bytes() const { return 1024 + kStages * stage_bytes() + kOutBytes + 2 * 8 * kStages; }
+    constexpr int shared_bytes() const {
+        return 1024 + kStages * stage_bytes() + kOutBytes + 2 * 8 * kStages;
+    }
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
 };
 

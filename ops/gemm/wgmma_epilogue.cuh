@@ -61,8 +61,8 @@ __device__ __forceinline__ void add_residual(float (&sums)[kCount], int first, c
         for (int h = 0; h < 2; ++h) {
             const int row = kit::accumulator_row(2 * h);
             if (row >= at.rows) continue;
-            const T* from = static_cast<const T*>(e.residual) + (at.row + row) * e.residual_stride +
-                            at.column + column;
+            const T* from =
+                static_cast<const T*>(e.residual) + (at.row + row) * e.residual_stride + at.column + column;
 #pragma unroll
             for (int j = 0; j < kCount / 8; ++j) {
                 const auto two =
@@ -97,8 +97,8 @@ __device__ __forceinline__ void store_sums(const float (&sums)[kCount], const Ep
         for (int i = 0; i < 16; i += 4) {
             const int row = i + kit::lane_index() / kit::kPanelChunks;
             if (row >= at.rows) continue;
-            const auto values =
-                kit::load_aligned<kOfChunk>(reinterpret_cast<const T*>(place + kit::panel_offset(row, chunk)));
+            const auto values = kit::load_aligned<kOfChunk>(
+                reinterpret_cast<const T*>(place + kit::panel_offset(row, chunk)));
             T* to = static_cast<T*>(e.out) + (at.row + row) * e.out_stride + at.column + column;
             kit::store_vector(to, values, at.columns - column, chunks);
         }

@@ -14,8 +14,9 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 // By how many stages the second warpgroup lags behind the first, so that the results of one are finished under
-// the products of the other. Below the ring's stages; 0 for comparison.
-inline constexpr int kLag = 2;
+// the products of the other: 512 cycles for each stage. But a stage is free only when both have left it: of the
+// ring's 4096 cycles, 2560 - 1024 kLag are left for a load to arrive. 0 for comparison.
+inline constexpr int kLag = 1;
 static_assert(kLag >= 0 && kLag < WgmmaTile::kStages);
 
 struct WgmmaArguments {
@@ -75,7 +76,8 @@ struct WgmmaShared {
     // The warp has left the stage. It has only read there: nothing is to be published.
     __device__ void release(unsigned item, int cluster) const {
         const int lane = static_cast<int>(threadIdx.x) % 32;
-        if (lane < cluster) kit::mbarrier_arrive_remote<false>(&empty[slot(item)], static_cast<unsigned>(lane));
+        if (lane < cluster)
+            kit::mbarrier_arrive_remote<false>(&empty[slot(item)], static_cast<unsigned>(lane));
     }
 };
 
@@ -127,8 +129,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kColumns / 2],
         const char* stage = shared.stage(item);
         const auto a = kit::matrix_descriptor(stage + group * 64 * WgmmaTile::kRowBytes,
                                               kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
-        const auto b = kit::matrix_descriptor(stage + kTile.a_bytes(), kit::Swizzle::bytes128,
-                                              8 * WgmmaTile::kRowBytes);
+        const auto b =
+            kit::matrix_descriptor(stage + kTile.a_bytes(), kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
         kit::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i) {

@@ -74,7 +74,8 @@ __device__ __forceinline__ void mbarrier_arrive_remote(Mbarrier* barrier, unsign
         asm volatile(
             "{\n.reg .b32 there;\n"
             "mapa.shared::cluster.u32 there, %0, %1;\n"
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(barrier)),
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(
+                shared_address(barrier)),
             "r"(rank)
             : "memory");
     } else {
