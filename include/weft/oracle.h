@@ -20,6 +20,10 @@ class Oracle {
         std::vector<bool> written;
     };
 
+    // As an error: correct fp32 arithmetic may come to any value there, NaN as well (0 · infinity, where the 0
+    // is one by rounding only).
+    static constexpr double kUndetermined = -1;
+
     explicit Oracle(bool recording = false) : recording_(recording) {}
     bool recording() const { return recording_; }
 

@@ -60,8 +60,8 @@ Key key_of(const Gemm& op, const Problem& p) {
             p.n,
             p.k,
             p.a_stride,
-            p.b_row,
-            p.b_step,
+            p.b.row,
+            p.b.step,
             p.residual_stride,
             p.out_stride,
             type(op.a),
@@ -122,7 +122,7 @@ void describe(Plan& plan, const Gemm& op, const Problem& p) {
     lt.require(lt.MatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
     plan.desc.reset(desc);
     const bool gelu = op.activation == Gemm::Activation::gelu_tanh;
-    set(plan, CUBLASLT_MATMUL_DESC_TRANSA, is_tn(p) ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(plan, CUBLASLT_MATMUL_DESC_TRANSA, is_tn(p.b) ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
     set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE,
         gelu ? (op.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
@@ -134,7 +134,7 @@ void describe(Plan& plan, const Gemm& op, const Problem& p) {
         set(plan, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(op.fast_accumulation));
     }
     set_pointers(plan, op);
-    plan.a = is_tn(p) ? layout(op.b.dtype, p.k, p.n, p.b_row) : layout(op.b.dtype, p.n, p.k, p.b_step);
+    plan.a = is_tn(p.b) ? layout(op.b.dtype, p.k, p.n, p.b.row) : layout(op.b.dtype, p.n, p.k, p.b.step);
     plan.b = layout(op.a.dtype, p.k, p.m, p.a_stride);
     plan.c = layout(residual_type(op), p.n, p.m, op.residual ? p.residual_stride : p.out_stride);
     plan.d = layout(op.out.dtype, p.n, p.m, p.out_stride);
@@ -334,7 +334,7 @@ const char* cublaslt_decline(const Gemm& op, const DeviceInfo& device) {
 }
 
 std::string cublaslt_config(const Gemm& op, const DeviceInfo&) {
-    return std::string(is_tn(problem(op)) ? "tn" : "nn") +
+    return std::string(is_tn(problem(op).b) ? "tn" : "nn") +
            (timing_wanted() ? ", fastest of the heuristic's candidates" : ", the heuristic's first");
 }
 

@@ -13,6 +13,8 @@ bool aligned16(const Tensor& t, std::int64_t stride, std::int64_t rows) {
 }
 
 const char* epilogue_limits(const Gemm& op) {
+    if (op.up) return "it multiplies one product, not two";
+    if (op.activation == Gemm::Activation::silu) return "it has no SiLU";
     if (op.activation == Gemm::Activation::gelu_erf) return "its GELU is the tanh form";
     if (op.activation == Gemm::Activation::gelu_tanh) {
         if (op.residual) return "it adds a residual before the activation";
@@ -57,19 +59,19 @@ const char* dtype_limits(const Gemm& op, const DeviceInfo& device) {
 }
 
 const char* layout_limits(const Gemm& op, const Problem& p) {
-    if (!is_tn(p) && !is_nn(p)) return "neither axis of b is contiguous";
-    const std::int64_t b_stride = is_tn(p) ? p.b_row : p.b_step, b_length = is_tn(p) ? p.k : p.n;
+    if (!is_tn(p.b) && !is_nn(p.b)) return "neither axis of b is contiguous";
+    const std::int64_t b_stride = is_tn(p.b) ? p.b.row : p.b.step, b_length = is_tn(p.b) ? p.k : p.n;
     if (p.a_stride < p.k || b_stride < b_length || p.out_stride < p.n ||
         (op.residual && p.residual_stride < p.n)) {
         return "rows overlap";
     }
     if (!is_fp8(op.a.dtype)) return nullptr;
-    if (!is_tn(p)) return "fp8 needs k contiguous in both operands";
+    if (!is_tn(p.b)) return "fp8 needs k contiguous in both operands";
     if ((op.a_scale && !aligned16(op.a_scale, 0, 1)) || (op.b_scale && !aligned16(op.b_scale, 0, 1))) {
         return "it wants fp8 scales at multiples of 16 bytes";
     }
     if (p.n % 16 != 0 || p.k % 16 != 0) return "fp8 needs n and k to be multiples of 16";
-    if (!aligned16(op.a, p.a_stride, p.m) || !aligned16(op.b, p.b_row, p.n) ||
+    if (!aligned16(op.a, p.a_stride, p.m) || !aligned16(op.b, p.b.row, p.n) ||
         !aligned16(op.out, p.out_stride, p.m) ||
         (op.residual && !aligned16(op.residual, p.residual_stride, p.m)) ||
         (op.bias && !aligned16(op.bias, 0, 1))) {

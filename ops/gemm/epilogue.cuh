@@ -1,4 +1,4 @@
-// What both gemm kernels do with four neighbouring sums: scale, bias, activation, residual, store.
+// What the gemm kernels do with their sums: scale, bias, activation, gating, residual, store.
 #pragma once
 
 #include "kit/activation.cuh"
@@ -9,26 +9,69 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+// Added to every row of a product. Null where absent. `vectors`: four elements may be read at once.
+struct Bias {
+    const void* data;
+    DType dtype;
+    bool vectors;
+};
+
 // Pointers are null where the operand is absent. `..._vectors`: every row begins where four elements may be
 // accessed at once.
 struct Epilogue {
-    const float *a_scale, *b_scale, *out_scale;
-    const void *bias, *residual;
+    const float *a_scale, *b_scale, *up_scale, *out_scale;
+    Bias bias, up_bias;
+    const void* residual;
     void* out;
     int64_t residual_stride, out_stride;
-    DType bias_dtype, residual_dtype, out_dtype;
+    DType residual_dtype, out_dtype;
     Gemm::Activation activation;
-    bool bias_vectors, residual_vectors, out_vectors;
+    bool gated, residual_vectors, out_vectors;
 };
+
+// The factors of whole products, read once a thread.
+struct Scales {
+    float product, up, inverse_out;
+};
+__device__ __forceinline__ Scales load_scales(const Epilogue& e) {
+    const float a = e.a_scale != nullptr ? *e.a_scale : 1.0f;
+    return {e.b_scale != nullptr ? a * *e.b_scale : a, e.up_scale != nullptr ? a * *e.up_scale : a,
+            e.out_scale != nullptr ? 1.0f / *e.out_scale : 1.0f};
+}
+
+// Calls `use` with the activation as a function; not at all where there is none. The choice is the same for
+// the whole grid. Where out has 16 or 8 bits, the hardware's tanh is accurate enough (see the tolerance).
+template <class F>
+__device__ __forceinline__ void with_activation(const Epilogue& e, F use) {
+    switch (e.activation) {
+        case Gemm::Activation::none: break;
+        case Gemm::Activation::gelu_tanh:
+            if (e.out_dtype == DType::fp32) {
+                use([](float x) { return kit::gelu_tanh(x); });
+            } else {
+                use([](float x) { return kit::gelu_tanh_approximate(x); });
+            }
+            break;
+        case Gemm::Activation::gelu_erf: use([](float x) { return kit::gelu_erf(x); }); break;
+        case Gemm::Activation::silu: use([](float x) { return kit::silu(x); }); break;
+    }
+}
 
 __device__ __forceinline__ void add_four(DType dtype, const void* data, int64_t index, int count,
                                          bool vectors, float (&value)[4]) {
-    kit::with_type(dtype, [&](auto* type) {
+    kit::with_wide_type(dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         const auto four = kit::load_vector<4>(static_cast<const T*>(data) + index, count, vectors);
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] += kit::to_float(four[i]);
     });
+}
+
+__device__ __forceinline__ void scale_and_bias(float scale, const Bias& bias, int64_t column, int count,
+                                               float (&value)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) value[i] *= scale;
+    if (bias.data != nullptr) add_four(bias.dtype, bias.data, column, count, bias.vectors, value);
 }
 
 __device__ __forceinline__ void store_four(DType dtype, void* data, int64_t index, int count, bool vectors,
@@ -39,30 +82,19 @@ __device__ __forceinline__ void store_four(DType dtype, void* data, int64_t inde
     });
 }
 
-// The two factors of the whole product, read once a thread.
-struct Scales {
-    float product, inverse_out;
-};
-__device__ __forceinline__ Scales load_scales(const Epilogue& e) {
-    Scales s{1.0f, 1.0f};
-    if (e.a_scale != nullptr) s.product = *e.a_scale;
-    if (e.b_scale != nullptr) s.product *= *e.b_scale;
-    if (e.out_scale != nullptr) s.inverse_out = 1.0f / *e.out_scale;
-    return s;
-}
-
-// Columns [column, column + count) of a row; count may exceed four.
+// Columns [column, column + count) of a row, for kernels that hold four neighbouring sums; count may exceed
+// four. `up` is not looked at where nothing is gated.
 __device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, int64_t row, int64_t column,
-                                            int count, float (&value)[4]) {
+                                            int count, float (&value)[4], float (&up)[4]) {
+    scale_and_bias(s.product, e.bias, column, count, value);
+    with_activation(e, [&](auto activate) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) value[i] *= s.product;
-    if (e.bias != nullptr) add_four(e.bias_dtype, e.bias, column, count, e.bias_vectors, value);
-    if (e.activation != Gemm::Activation::none) {
+        for (int i = 0; i < 4; ++i) value[i] = activate(value[i]);
+    });
+    if (e.gated) {
+        scale_and_bias(s.up, e.up_bias, column, count, up);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            value[i] = e.activation == Gemm::Activation::gelu_tanh ? kit::gelu_tanh(value[i])
-                                                                   : kit::gelu_erf(value[i]);
-        }
+        for (int i = 0; i < 4; ++i) value[i] *= up[i];
     }
     if (e.residual != nullptr) {
         add_four(e.residual_dtype, e.residual, row * e.residual_stride + column, count, e.residual_vectors,

@@ -8,47 +8,49 @@ namespace {
 
 inline constexpr int kFmaTile = 64, kFmaDepth = 16, kFmaThreads = 256;
 
+// Rows along m or n, `stride` elements apart; neighbours along k are `step` apart.
+struct FmaOperand {
+    const void* data;
+    DType dtype;
+    int64_t rows, stride, step;
+};
+
 struct FmaArguments {
-    const void *a, *b;
+    FmaOperand a, b, up;  // up.data is null where nothing is gated
     Epilogue epilogue;
     int64_t m, n, k;
-    int64_t a_stride, b_row, b_step;
     int64_t row_tiles;
-    DType a_dtype, b_dtype;
 };
 
 struct FmaTile {  // k runs along the first axis; four floats of padding spread the transposing stores
     float a[kFmaDepth][kFmaTile + 4], b[kFmaDepth][kFmaTile + 4];
 };
 
+using FmaSums = float[4][4];
+
 // 64 rows of 16 steps of k, in the order in which memory has them: along k where that is contiguous, else
 // along rows.
-__device__ __forceinline__ void load_fma_tile(float (&to)[kFmaDepth][kFmaTile + 4], DType dtype,
-                                              const void* data, int64_t row, int64_t at, int64_t rows,
-                                              int64_t length, int64_t stride, int64_t step) {
+__device__ __forceinline__ void load_fma_tile(float (&to)[kFmaDepth][kFmaTile + 4], const FmaOperand& from,
+                                              int64_t row, int64_t at, int64_t length) {
 #pragma unroll
     for (int i = 0; i < kFmaTile * kFmaDepth / kFmaThreads; ++i) {
         const int index = i * kFmaThreads + static_cast<int>(threadIdx.x);
-        const int r = step == 1 ? index / kFmaDepth : index % kFmaTile;
-        const int d = step == 1 ? index % kFmaDepth : index / kFmaTile;
-        const bool inside = row + r < rows && at + d < length;
-        to[d][r] = inside ? kit::load_as(dtype, data, (row + r) * stride + (at + d) * step) : 0.0f;
+        const int r = from.step == 1 ? index / kFmaDepth : index % kFmaTile;
+        const int d = from.step == 1 ? index % kFmaDepth : index / kFmaTile;
+        const bool inside = row + r < from.rows && at + d < length;
+        to[d][r] = inside
+                       ? kit::load_as(from.dtype, from.data, (row + r) * from.stride + (at + d) * from.step)
+                       : 0.0f;
     }
 }
 
-// What:    out tile = epilogue(sum over k of a · b) in fp32, in the order of k, see gemm.h.
-// Mapping: a block computes 64 by 64, a thread 4 by 4 of it.
-// Traffic: two 16-byte loads from shared memory for 16 multiply-adds; bound by the fp32 units at best.
-// Needs:   kFmaThreads threads.
-__global__ void __launch_bounds__(kFmaThreads, 2) fma_gemm(const __grid_constant__ FmaArguments args) {
-    FmaTile& tile = kit::block_shared<FmaTile>();
-    const int64_t row = blockIdx.x % args.row_tiles * kFmaTile,
-                  column = blockIdx.x / args.row_tiles * kFmaTile;
-    const int r = static_cast<int>(threadIdx.x) / 16 * 4, c = static_cast<int>(threadIdx.x) % 16 * 4;
-    float sums[4][4] = {};
-    for (int64_t at = 0; at < args.k; at += kFmaDepth) {
-        load_fma_tile(tile.a, args.a_dtype, args.a, row, at, args.m, args.k, args.a_stride, 1);
-        load_fma_tile(tile.b, args.b_dtype, args.b, column, at, args.n, args.k, args.b_row, args.b_step);
+// A thread's sums over all of k: rows from r, columns from c of the tile at (row, column).
+__device__ __forceinline__ void multiply_fma(FmaSums& sums, FmaTile& tile, const FmaOperand& a,
+                                             const FmaOperand& b, int64_t row, int64_t column, int64_t k,
+                                             int r, int c) {
+    for (int64_t at = 0; at < k; at += kFmaDepth) {
+        load_fma_tile(tile.a, a, row, at, k);
+        load_fma_tile(tile.b, b, column, at, k);
         __syncthreads();
 #pragma unroll
         for (int d = 0; d < kFmaDepth; ++d) {
@@ -63,13 +65,27 @@ __global__ void __launch_bounds__(kFmaThreads, 2) fma_gemm(const __grid_constant
         }
         __syncthreads();
     }
+}
+
+// What:    out tile = epilogue(sum over k of a · b) in fp32, in the order of k, see gemm.h.
+// Mapping: a block computes 64 by 64, a thread 4 by 4 of it; with up, one product after the other.
+// Traffic: two 16-byte loads from shared memory for 16 multiply-adds; bound by the fp32 units at best.
+// Needs:   kFmaThreads threads.
+__global__ void __launch_bounds__(kFmaThreads, 2) fma_gemm(const __grid_constant__ FmaArguments args) {
+    FmaTile& tile = kit::block_shared<FmaTile>();
+    const int64_t row = blockIdx.x % args.row_tiles * kFmaTile,
+                  column = blockIdx.x / args.row_tiles * kFmaTile;
+    const int r = static_cast<int>(threadIdx.x) / 16 * 4, c = static_cast<int>(threadIdx.x) % 16 * 4;
+    FmaSums sums = {}, up = {};
+    multiply_fma(sums, tile, args.a, args.b, row, column, args.k, r, c);
+    if (args.epilogue.gated) multiply_fma(up, tile, args.a, args.up, row, column, args.k, r, c);
     const Scales scales = load_scales(args.epilogue);
     const int64_t left = args.n - column - c;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (row + r + i >= args.m || left <= 0) continue;
         finish_four(args.epilogue, scales, row + r + i, column + c, left < 4 ? static_cast<int>(left) : 4,
-                    sums[i]);
+                    sums[i], up[i]);
     }
 }
 

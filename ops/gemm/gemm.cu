@@ -1,38 +1,16 @@
 // gemm's launchers and the order in which implementations are asked.
 #include "kit/launch.h"
+#include "ops/gemm/arguments.cuh"
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/fma.cuh"
 #include "ops/gemm/kernel.cuh"
 #include "ops/gemm/policy.h"
+#include "ops/gemm/wgmma.h"
+#include "ops/gemm/wgmma_launch.h"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-template <class T = void>
-const T* data_of(const Tensor& t) {
-    return t ? static_cast<const T*>(t.data) : nullptr;
-}
-
-Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
-    Epilogue e{};
-    e.a_scale = data_of<float>(op.a_scale);
-    e.b_scale = data_of<float>(op.b_scale);
-    e.out_scale = data_of<float>(op.out_scale);
-    e.bias = data_of(op.bias);
-    e.residual = data_of(op.residual);
-    e.out = op.out.data;
-    e.residual_stride = p.residual_stride;
-    e.out_stride = p.out_stride;
-    e.bias_dtype = op.bias.dtype;
-    e.residual_dtype = op.residual.dtype;
-    e.out_dtype = op.out.dtype;
-    e.activation = op.activation;
-    e.bias_vectors = op.bias && kit::rows_aligned(op.bias, 4);
-    e.residual_vectors = op.residual && kit::rows_aligned(op.residual, 4);
-    e.out_vectors = kit::rows_aligned(op.out, 4);
-    return e;
-}
 
 Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, int64_t step) {
     const bool aligned =
@@ -68,13 +46,16 @@ void launch_mma(const Gemm& op, Context& context) {
     const gemm::MmaConfig config = gemm::mma_config(op, context.info());
     MmaArguments args{};
     args.a = operand(op.a, p.m, p.k, p.a_stride, 1);
-    args.b =
-        config.transposed ? operand(op.b, p.k, p.n, p.b_step, 1) : operand(op.b, p.n, p.k, p.b_row, p.b_step);
+    const auto weights = [&](const Tensor& t, const gemm::WeightStrides& s) {
+        return config.transposed ? operand(t, p.k, p.n, s.step, 1) : operand(t, p.n, p.k, s.row, s.step);
+    };
+    args.b = weights(op.b, p.b);
+    if (op.up) args.up = weights(op.up, p.up);
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
     args.n = p.n;
-    args.row_tiles = gemm::ceil_div(p.m, gemm::tile_rows(config.tile));
-    args.column_tiles = gemm::ceil_div(p.n, gemm::tile_columns(config.tile));
+    args.row_tiles = static_cast<int>(gemm::ceil_div(p.m, gemm::tile_rows(config.tile)));
+    args.column_tiles = static_cast<int>(gemm::ceil_div(p.n, gemm::out_columns(op, config.tile)));
     args.steps = gemm::mma_steps(op);
     args.splits = config.splits;
     if (op.a.dtype == DType::fp8_e4m3) {
@@ -91,18 +72,14 @@ void launch_mma(const Gemm& op, Context& context) {
 void launch_fma(const Gemm& op, Context& context) {
     const gemm::Problem p = gemm::problem(op);
     FmaArguments args{};
-    args.a = op.a.data;
-    args.b = op.b.data;
+    args.a = {op.a.data, op.a.dtype, p.m, p.a_stride, 1};
+    args.b = {op.b.data, op.b.dtype, p.n, p.b.row, p.b.step};
+    args.up = {op.up.data, op.up.dtype, p.n, p.up.row, p.up.step};
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
     args.n = p.n;
     args.k = p.k;
-    args.a_stride = p.a_stride;
-    args.b_row = p.b_row;
-    args.b_step = p.b_step;
     args.row_tiles = gemm::ceil_div(p.m, kFmaTile);
-    args.a_dtype = op.a.dtype;
-    args.b_dtype = op.b.dtype;
     kit::launch(
         "gemm_fma", fma_gemm,
         {.grid = static_cast<unsigned>(args.row_tiles * gemm::ceil_div(p.n, kFmaTile)), .block = kFmaThreads},
@@ -113,12 +90,19 @@ void launch_fma(const Gemm& op, Context& context) {
 // What only its heuristic knows it can't do falls through to the next in the list.
 void launch_cublaslt(const Gemm& op, Context& context) {
     if (gemm::cublaslt_launch(op, context)) return;
-    gemm::own_kernel(op, context) == gemm::Own::mma_sync ? launch_mma(op, context) : launch_fma(op, context);
+    switch (gemm::own_kernel(op, context)) {
+        case gemm::Own::wgmma: return launch_gemm_wgmma(op, context);
+        case gemm::Own::mma_sync: return launch_mma(op, context);
+        case gemm::Own::fma: return launch_fma(op, context);
+    }
 }
 #endif
 
 std::string describe_mma(const Gemm& op, const DeviceInfo& device) {
     return gemm::to_string(gemm::mma_config(op, device));
+}
+std::string describe_wgmma(const Gemm& op, const DeviceInfo& device) {
+    return gemm::to_string(gemm::wgmma_config(op, device));
 }
 const char* never_decline(const Gemm&, const DeviceInfo&) { return nullptr; }
 std::string describe_fma(const Gemm&, const DeviceInfo&) { return "64x64 fp32 multiply-adds"; }
@@ -129,6 +113,7 @@ const RegisterImplementations<Gemm> kKernels{
 #if !defined(WEFT_EMULATOR)
         {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, launch_cublaslt},
 #endif
+        {"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
         {"mma_sync", gemm::mma_decline, describe_mma, launch_mma},
         {"fma", never_decline, describe_fma, launch_fma}}};
 

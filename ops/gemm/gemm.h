@@ -1,4 +1,5 @@
-// Matrix product with its epilogue: out = act(scale_a·scale_b·(a @ bᵀ) + bias) + residual.
+// Matrix product with its epilogue: out = act(scale_a·scale_b·(a @ bᵀ) + bias) + residual; gated by a second
+// product where there is `up`.
 #pragma once
 
 #include <optional>
@@ -13,11 +14,19 @@ namespace weft {
 // `b` is always [n, k] by name. How it lies in memory is a matter of its strides: a weight as PyTorch keeps
 // it (each output's row contiguous; "TN") is dense, and a [k, n] matrix ("NN") is passed as its transposed
 // view, strides {1, n}. Both are fast; any other strides work, slower.
+//
+// With `up`, [n, k] as well and of any strides, the activation's value gates a second product of the same a:
+//
+// out = round((act(…) · (a_scale · up_scale · Σ_k a[m, k] · up[n, k] + up_bias[n]) + residual) / out_scale)
+//
+// Merged weights [2n, k], the gate's rows first, are passed as two slices of rows; interleaved ones as two
+// strided views.
 struct Gemm {
     static constexpr std::string_view kName = "gemm";
-    enum class Activation { none, gelu_tanh, gelu_erf };
+    enum class Activation { none, gelu_tanh, gelu_erf, silu };
 
-    Tensor a{}, b{}, a_scale{}, b_scale{}, bias{}, residual{}, out_scale{}, out{};
+    Tensor a{}, b{}, a_scale{}, b_scale{}, bias{}, up{}, up_scale{}, up_bias{};
+    Tensor residual{}, out_scale{}, out{};
     Activation activation = Activation::none;
     bool fast_accumulation = false;
 
@@ -33,8 +42,22 @@ inline std::optional<Violation> gemm_dtypes(const Gemm& op) {
                               std::string(name(op.b.dtype))};
 }
 
+inline void gemm_up(Describe<Gemm>& op) {
+    op.in("up", &Gemm::up, "n k", kFloat | kFp8, "weights of the product that the activation's value gates")
+        .optional()
+        .layout(Layout::strided)
+        .like("b")
+        .in("up_scale", &Gemm::up_scale, "1", DType::fp32, "what up's stored values are multiplied by")
+        .optional()
+        .needs("up")
+        .fill(Fill::scale())
+        .in("up_bias", &Gemm::up_bias, "n", kFloat, "added to up's product")
+        .optional()
+        .needs("up");
+}
+
 inline double gemm_flops(const Gemm& op) {
-    return 2.0 * static_cast<double>(op.out.numel()) * static_cast<double>(op.b.dim(-1));
+    return (op.up ? 4.0 : 2.0) * static_cast<double>(op.out.numel()) * static_cast<double>(op.b.dim(-1));
 }
 
 }  // namespace detail
@@ -42,8 +65,10 @@ inline double gemm_flops(const Gemm& op) {
 inline const Contract& Gemm::contract() {
     constexpr DTypeSet kOperand = kFloat | kFp8;
     static const Contract c =
-        Describe<Gemm>(std::string(kName),
-                       "out = (act(a_scale * b_scale * (a @ b.T) + bias) + residual) / out_scale")
+        Describe<Gemm>(
+            std::string(kName),
+            "out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + "
+            "up_bias)] + residual) / out_scale")
             .in("a", &Gemm::a, "... k", kOperand, "activations")
             .in("b", &Gemm::b, "n k", kOperand, "weights; a [k, n] matrix is passed as its transposed view")
             .layout(Layout::strided)
@@ -55,7 +80,8 @@ inline const Contract& Gemm::contract() {
             .fill(Fill::scale())
             .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
             .optional()
-            .in("residual", &Gemm::residual, "... n", kFloat, "added after the activation")
+            .with(detail::gemm_up)
+            .in("residual", &Gemm::residual, "... n", kFloat, "added after the activation and its gating")
             .optional()
             .in("out_scale", &Gemm::out_scale, "1", DType::fp32, "the scale of an fp8 out")
             .optional()
@@ -63,8 +89,8 @@ inline const Contract& Gemm::contract() {
             .fill(Fill::scale(0.05, 0.5))
             .out("out", &Gemm::out, "... n", kOperand, "the product after its epilogue")
             .in_place_of("residual")
-            .option("activation", &Gemm::activation, {"none", "gelu_tanh", "gelu_erf"},
-                    "between bias and residual")
+            .option("activation", &Gemm::activation, {"none", "gelu_tanh", "gelu_erf", "silu"},
+                    "after the bias")
             .option(
                 "fast_accumulation", &Gemm::fast_accumulation,
                 "fp8: let the tensor cores keep their short accumulator over all of k (faster, less exact)")
@@ -76,17 +102,17 @@ inline const Contract& Gemm::contract() {
             .independent({"...", "n"})
             .tolerance(
                 "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the "
-                "activation's slope (at "
-                "most 1.13) and 12 * 2^-24 of its argument. u = (k + 16) * 2^-24: fp32 accumulation in any "
-                "order; fp8 "
-                "adds 2^-11, for the 13 fraction bits that Hopper's fp8 accumulator keeps until it is "
-                "promoted to fp32; "
-                "fast_accumulation adds 2^-13 of every 32nd partial sum. gelu_tanh into 16 or 8 bits: tanh "
-                "to 2^-11 "
-                "relative, as the hardware's instruction gives it. A residual beside a 16-bit out: the "
-                "product "
-                "may be rounded to out's dtype before the sum is (cuBLASLt does, on some shapes)")
-            .source("torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul");
+                "activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 16) * 2^-24: "
+                "fp32 "
+                "accumulation in any order; fp8 adds 2^-11, for the 13 fraction bits that Hopper's fp8 "
+                "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd "
+                "partial sum. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's "
+                "instruction gives it. up: each factor's error times the other, and 2^-24 of the product. A "
+                "residual beside a 16-bit out: the product may be rounded to out's dtype before the sum is "
+                "(cuBLASLt does, on some shapes)")
+            .source(
+                "torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear units "
+                "(arXiv:2002.05202)");
     return c;
 }
 

@@ -6,6 +6,7 @@
 #include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/mma.cuh"
 #include "ops/gemm/epilogue.cuh"
+#include "ops/gemm/tile_order.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -18,10 +19,10 @@ struct Operand {
 };
 
 struct MmaArguments {
-    Operand a, b;
+    Operand a, b, up;  // up is not looked at where nothing is gated
     Epilogue epilogue;
     int64_t m, n;
-    int64_t row_tiles, column_tiles;
+    int row_tiles, column_tiles;
     int64_t steps;  // of 128 bytes along k
     int splits;     // blocks of a cluster that share a tile, each with its part of k
 };
@@ -47,18 +48,20 @@ using Large = Shape<128, 128, 2, 4, 3, 1>;
 using Small = Shape<64, 64, 2, 2, 4, 3>;
 using Skinny = Shape<16, 64, 1, 4, 6, 3>;
 
-// Which tile a block computes. Tiles go down eight rows of tiles at a time, so that the blocks that run
-// together share their panels of b in L2.
+// Of a tile. Gated, groups of eight columns are b's and up's in turn, so that a warp has both sums of a column.
+template <class Shape>
+__device__ __forceinline__ int out_columns(const MmaArguments& args) {
+    return args.epilogue.gated ? Shape::kColumns / 2 : Shape::kColumns;
+}
+
+// The first row and column of the tile that a block computes.
 struct Place {
-    int64_t row, column;  // of the tile's first element
+    int64_t row, column;
 };
 template <class Shape>
-__device__ __forceinline__ Place place_of(const MmaArguments& args, int64_t tile) {
-    constexpr int64_t kGroup = 8;
-    const int64_t first = tile / (kGroup * args.column_tiles) * kGroup;
-    const int64_t height = min(kGroup, args.row_tiles - first);
-    const int64_t inside = tile % (kGroup * args.column_tiles);
-    return {(first + inside % height) * Shape::kRows, inside / height * Shape::kColumns};
+__device__ __forceinline__ Place place_of(const MmaArguments& args, int tile) {
+    const TileIndex at = tile_index(tile, args.row_tiles, args.column_tiles, 8);
+    return {int64_t{at.row} * Shape::kRows, int64_t{at.column} * out_columns<Shape>(args)};
 }
 
 // 16 bytes of a row into shared memory, zeros beyond the matrix. Word: an unsigned integer as wide as an
@@ -77,16 +80,45 @@ __device__ __forceinline__ void load_chunk(char* to, const Operand& from, int64_
     for (int i = 0; i < kCount; ++i) words[i] = i < left ? source[i * from.step] : Word(0);
 }
 
-// `Rows` rows of one panel, from (row, at) of the matrix.
-template <class Word, int Rows, int Threads>
-__device__ __forceinline__ void load_panel(char* panel, const Operand& from, int64_t row, int64_t at) {
+// Whether a panel is of one matrix, or of two in turn: eight rows of each, or eight columns (a chunk of 16-bit
+// elements) of each.
+enum class Turns { none, rows, chunks };
+
+// `Rows` rows of one panel, from (row, at) of the matrix, or of both.
+template <class Word, int Rows, int Threads, Turns kTurns = Turns::none>
+__device__ __forceinline__ void load_panel(char* panel, const Operand& first, const Operand& second,
+                                           int64_t row, int64_t at) {
 #pragma unroll
     for (int i = 0; i < (Rows * kit::kPanelChunks + Threads - 1) / Threads; ++i) {
         const int index = i * Threads + static_cast<int>(threadIdx.x);
         const int r = index / kit::kPanelChunks, c = index % kit::kPanelChunks;
         if (Rows * kit::kPanelChunks % Threads != 0 && r >= Rows) break;
-        load_chunk<Word>(panel + kit::panel_offset(r, c), from, row + r,
-                         at + c * (16 / static_cast<int>(sizeof(Word))));
+        const bool other = kTurns == Turns::none   ? false
+                           : kTurns == Turns::rows ? r / 8 % 2 != 0
+                                                   : c % 2 != 0;
+        load_chunk<Word>(panel + kit::panel_offset(r, c), other ? second : first,
+                         row + (kTurns == Turns::rows ? r / 16 * 8 + r % 8 : r),
+                         at + (kTurns == Turns::chunks ? c / 2 : c) * (16 / static_cast<int>(sizeof(Word))));
+    }
+}
+
+// The panels of b of one step, or of b and up.
+template <class T, class Shape, bool kTransposed, bool kGated>
+__device__ __forceinline__ void load_weights(char* to, const MmaArguments& args, const Place& place,
+                                             int64_t step) {
+    using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>;
+    constexpr int kDepth = kit::kPanelBytes / sizeof(T);  // of k in a step
+    if constexpr (kTransposed) {
+        constexpr int kOut = kGated ? kDepth / 2 : kDepth;  // columns of out in a panel
+#pragma unroll
+        for (int panel = 0; panel < Shape::kColumns / kDepth; ++panel) {
+            load_panel<Word, kDepth, Shape::kThreads, kGated ? Turns::chunks : Turns::none>(
+                to + panel * kDepth * kit::kPanelBytes, args.b, args.up, step * kDepth,
+                place.column + panel * kOut);
+        }
+    } else {
+        load_panel<Word, Shape::kColumns, Shape::kThreads, kGated ? Turns::rows : Turns::none>(
+            to, args.b, args.up, place.column, step * kDepth);
     }
 }
 
@@ -94,17 +126,13 @@ template <class T, class Shape, bool kTransposed>
 __device__ __forceinline__ void load_stage(char* stage, const MmaArguments& args, const Place& place,
                                            int64_t step) {
     using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>;
-    constexpr int kDepth = kit::kPanelBytes / sizeof(T);  // of k in a step
-    load_panel<Word, Shape::kRows, Shape::kThreads>(stage, args.a, place.row, step * kDepth);
+    load_panel<Word, Shape::kRows, Shape::kThreads>(stage, args.a, args.a, place.row,
+                                                    step * (kit::kPanelBytes / sizeof(T)));
     char* b = stage + Shape::kABytes;
-    if constexpr (kTransposed) {
-#pragma unroll
-        for (int panel = 0; panel < Shape::kColumns / kDepth; ++panel) {
-            load_panel<Word, kDepth, Shape::kThreads>(b + panel * kDepth * kit::kPanelBytes, args.b,
-                                                      step * kDepth, place.column + panel * kDepth);
-        }
+    if (args.epilogue.gated) {
+        load_weights<T, Shape, kTransposed, true>(b, args, place, step);
     } else {
-        load_panel<Word, Shape::kColumns, Shape::kThreads>(b, args.b, place.column, step * kDepth);
+        load_weights<T, Shape, kTransposed, false>(b, args, place, step);
     }
 }
 
@@ -199,7 +227,37 @@ __device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums
     }
 }
 
-// What:    out tile = epilogue(sum over k of a · b), see gemm.h.
+// Four neighbouring sums, the parts of a cluster's blocks added in rank order.
+__device__ __forceinline__ void sum_parts(float (&value)[4], float* parked, int at, int splits) {
+    value[0] = value[1] = value[2] = value[3] = 0.0f;
+    for (int part = 0; part < splits; ++part) {
+        const float* from = splits > 1 ? kit::cluster_map(parked, static_cast<unsigned>(part)) : parked;
+        const float4 four = *reinterpret_cast<const float4*>(from + at);
+        value[0] += four.x, value[1] += four.y, value[2] += four.z, value[3] += four.w;
+    }
+}
+
+// A block's share of the tile's rows, from the sums of all blocks of its cluster.
+template <class Shape>
+__device__ __forceinline__ void finish_rows(const MmaArguments& args, const Place& place, float* parked,
+                                            int rank) {
+    const Scales scales = load_scales(args.epilogue);
+    const bool gated = args.epilogue.gated;
+    const int share = Shape::kRows / args.splits, fours = out_columns<Shape>(args) / 4;
+    for (int i = static_cast<int>(threadIdx.x); i < share * fours; i += Shape::kThreads) {
+        const int r = rank * share + i / fours, c = i % fours * 4;
+        const int64_t left = args.n - place.column - c;
+        if (place.row + r >= args.m || left <= 0) continue;
+        const int at = r * Shape::kSumStride + (gated ? c / 8 * 16 + c % 8 : c);
+        float value[4], up[4] = {};
+        sum_parts(value, parked, at, args.splits);
+        if (gated) sum_parts(up, parked, at + 8, args.splits);
+        finish_four(args.epilogue, scales, place.row + r, place.column + c,
+                    left < 4 ? static_cast<int>(left) : 4, value, up);
+    }
+}
+
+// What:    out tile = epilogue(sum over k of a · b [and of a · up]), see gemm.h.
 // Mapping: a cluster of `splits` blocks a tile, each with every step of its part of k; a warp owns kWarpM by
 //          kWarpN of the tile as mma fragments. The blocks' sums are added in rank order (deterministic), each
 //          block finishing its share of the tile's rows, four columns a thread.
@@ -212,7 +270,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     mma_gemm(const __grid_constant__ MmaArguments args) {
     char* ring = kit::dynamic_shared<char>();
     const int rank = args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
-    const Place place = place_of<Shape>(args, blockIdx.x / args.splits);
+    const Place place = place_of<Shape>(args, static_cast<int>(blockIdx.x) / args.splits);
     Sums<Shape> sums = {};
     accumulate<T, Shape, kTransposed>(sums, ring, args, place, args.steps * rank / args.splits,
                                       args.steps * (rank + 1) / args.splits);
@@ -224,21 +282,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     } else {
         __syncthreads();
     }
-    const Scales scales = load_scales(args.epilogue);
-    const int share = Shape::kRows / args.splits;
-    for (int i = static_cast<int>(threadIdx.x); i < share * (Shape::kColumns / 4); i += Shape::kThreads) {
-        const int r = rank * share + i / (Shape::kColumns / 4), c = i % (Shape::kColumns / 4) * 4;
-        if (place.row + r >= args.m || place.column + c >= args.n) continue;
-        float value[4] = {};
-        for (int part = 0; part < args.splits; ++part) {
-            const float* from = args.splits > 1 ? kit::cluster_map(parked, part) : parked;
-            const float4 four = *reinterpret_cast<const float4*>(from + r * Shape::kSumStride + c);
-            value[0] += four.x, value[1] += four.y, value[2] += four.z, value[3] += four.w;
-        }
-        const int64_t left = args.n - place.column - c;
-        finish_four(args.epilogue, scales, place.row + r, place.column + c,
-                    left < 4 ? static_cast<int>(left) : 4, value);
-    }
+    finish_rows<Shape>(args, place, parked, rank);
     if (args.splits > 1) kit::cluster_sync();  // nobody leaves while its sums are being read
 }
 

@@ -111,6 +111,8 @@ void multiply(const Gemm& op, const Problem& p, const std::vector<float>& b, std
 
 const char* decline(const Gemm& op, const DeviceInfo&) {
     if (gemm::find_sgemm() == nullptr) return "libopenblas.so.0 was not found";
+    if (op.up) return "its panels hold one product, not two";
+    if (op.activation == Gemm::Activation::silu) return "it has no SiLU";
     return gemm::problem(op).k > kPanel ? "k is too long for a panel" : nullptr;
 }
 std::string config(const Gemm&, const DeviceInfo&) { return "fp32 panels of 16 MiB, sgemm"; }
@@ -121,7 +123,7 @@ void launch(const Gemm& op, Context&) {
     std::vector<float> b;
     for (std::int64_t column = 0; column < p.n; column += most) {
         const std::int64_t columns = std::min(most, p.n - column);
-        widen_rows(b, op.b, column, columns, p.k, p.b_row, p.b_step);
+        widen_rows(b, op.b, column, columns, p.k, p.b.row, p.b.step);
         multiply(op, p, b, column, columns);
     }
 }

@@ -13,14 +13,22 @@ def gelu_erf(x: np.ndarray) -> np.ndarray:
     return 0.5 * x * np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2))
 
 
+def activate(name: str, x: np.ndarray) -> np.ndarray:
+    if name == "none":
+        return x
+    if name == "silu":
+        return x / (1 + np.exp(-x))
+    return gelu_tanh(x) if name == "gelu_tanh" else gelu_erf(x)
+
+
 def oracle(inputs: dict, options: dict) -> dict:
-    scale = inputs.get("a_scale", np.ones(1)).item() * inputs.get("b_scale", np.ones(1)).item()
-    out = (inputs["a"] @ inputs["b"].T) * scale
-    out = out + inputs.get("bias", 0.0)
-    activation = options.get("activation", "none")
-    if activation in ("gelu_tanh", 1):
-        out = gelu_tanh(out)
-    elif activation in ("gelu_erf", 2):
-        out = gelu_erf(out)
+    def scale(name: str) -> float:
+        return inputs.get(name, np.ones(1)).item()
+
+    a = inputs["a"] * scale("a_scale")
+    out = a @ inputs["b"].T * scale("b_scale") + inputs.get("bias", 0.0)
+    out = activate(options["activation"], out)
+    if "up" in inputs:
+        out = out * (a @ inputs["up"].T * scale("up_scale") + inputs.get("up_bias", 0.0))
     out = out + inputs.get("residual", 0.0)
-    return {"out": out / inputs.get("out_scale", np.ones(1)).item()}
+    return {"out": out / scale("out_scale")}

@@ -3,20 +3,23 @@
 
 #include <fmt/format.h>
 
+#include "ops/gemm/wgmma.h"
+
 namespace weft::gemm {
 namespace {
 
 using Tile = MmaConfig::Tile;
 
-std::int64_t tiles(const Problem& p, Tile tile) {
-    return ceil_div(p.m, tile_rows(tile)) * ceil_div(p.n, tile_columns(tile));
+std::int64_t tiles(const Gemm& op, Tile tile) {
+    const Problem p = problem(op);
+    return ceil_div(p.m, tile_rows(tile)) * ceil_div(p.n, out_columns(op, tile));
 }
 
 // Relative time: waves over the multiprocessors times a tile's work. A 64x64 tile reads twice the shared
 // memory for each product of a 128x128 one, which makes it about 0.7 as fast a product.
-double cost(const Problem& p, Tile tile, const DeviceInfo& device) {
+double cost(const Gemm& op, Tile tile, const DeviceInfo& device) {
     const double area = static_cast<double>(tile_rows(tile) * tile_columns(tile));
-    const double waves = static_cast<double>(ceil_div(tiles(p, tile), device.sms));
+    const double waves = static_cast<double>(ceil_div(tiles(op, tile), device.sms));
     return waves * area / (tile == Tile::large ? 1.0 : 0.7);
 }
 
@@ -35,13 +38,14 @@ int splits(std::int64_t tiles, std::int64_t steps, const DeviceInfo& device) {
 MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
     const Problem p = problem(op);
     MmaConfig config;
-    config.transposed = bits(op.b.dtype) == 16 && is_nn(p);
+    config.transposed = bits(op.b.dtype) == 16 && is_nn(p.b) && (!op.up || is_nn(p.up));
     if (p.m <= tile_rows(Tile::skinny)) {
         config.tile = Tile::skinny;
-    } else if (p.m <= tile_rows(Tile::small) || cost(p, Tile::small, device) < cost(p, Tile::large, device)) {
+    } else if (p.m <= tile_rows(Tile::small) ||
+               cost(op, Tile::small, device) < cost(op, Tile::large, device)) {
         config.tile = Tile::small;
     }
-    config.splits = splits(tiles(p, config.tile), mma_steps(op), device);
+    config.splits = splits(tiles(op, config.tile), mma_steps(op), device);
     return config;
 }
 
@@ -62,6 +66,7 @@ const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
 }
 
 Own own_kernel(const Gemm& op, const Context& context) {
+    if (wgmma_decline(op, context.info()) == nullptr && !context.avoids("wgmma")) return Own::wgmma;
     if (mma_decline(op, context.info()) == nullptr && !context.avoids("mma_sync")) return Own::mma_sync;
     if (!context.avoids("fma")) return Own::fma;
     throw Error(ErrorCode::unsupported, "gemm", "",

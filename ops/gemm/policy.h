@@ -24,7 +24,7 @@ const char* mma_decline(const Gemm& op, const DeviceInfo& device);
 
 // Which kernel of ours takes a call that the vendor's library turns out not to. Throws Error(unsupported) where
 // the context leaves them out: whoever asked for the library alone must not be given another's result.
-enum class Own { mma_sync, fma };
+enum class Own { wgmma, mma_sync, fma };
 Own own_kernel(const Gemm& op, const Context& context);
 
 constexpr std::int64_t tile_rows(MmaConfig::Tile tile) {
@@ -32,6 +32,10 @@ constexpr std::int64_t tile_rows(MmaConfig::Tile tile) {
 }
 constexpr std::int64_t tile_columns(MmaConfig::Tile tile) {
     return tile == MmaConfig::Tile::large ? 128 : 64;
+}
+// Of a tile: gated, half of its columns are up's.
+inline std::int64_t out_columns(const Gemm& op, MmaConfig::Tile tile) {
+    return op.up ? tile_columns(tile) / 2 : tile_columns(tile);
 }
 // Dynamic shared memory of a block: 3, 4 or 6 stages of 128-byte rows of both operands.
 constexpr std::int64_t shared_bytes(MmaConfig::Tile tile) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <vector>
@@ -56,6 +57,25 @@ TEST(Gemm, RejectsWhatTheContractExcludes) {
                 HasSubstr("gemm.a: the last axis must be contiguous"));
     EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] out=bf16[4,8] activation=relu"),
                 HasSubstr("activation"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] up=fp16[8,16] out=bf16[4,8]"),
+                HasSubstr("gemm.up: expected b's dtype bf16, got fp16"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] up=bf16[7,16] out=bf16[4,8]"),
+                HasSubstr("gemm.up: expected [n=8, k=16]"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] up_bias=bf16[8] out=bf16[4,8]"),
+                HasSubstr("gemm.up_bias: expected up beside it, got none"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,16] up_scale=fp32[1] out=bf16[4,8]"),
+                HasSubstr("gemm.up_scale: expected up beside it, got none"));
+}
+
+TEST(Gemm, GatingIsTwiceTheWork) {
+    const auto flops = [](const char* line) {
+        double result = 0;
+        Case::parse(line).with_call(kCpu,
+                                    [&](const void* call) { result = Gemm::contract().work(call).flops; });
+        return result;
+    };
+    EXPECT_EQ(flops("gemm a=bf16[4,16] b=bf16[8,16] out=bf16[4,8]"), 2 * 4 * 16 * 8);
+    EXPECT_EQ(flops("gemm a=bf16[4,16] b=bf16[8,16] up=bf16[8,16] out=bf16[4,8]"), 4 * 4 * 16 * 8);
 }
 
 TEST(Gemm, RejectsMemoryThatItCanNotUse) {
@@ -85,11 +105,14 @@ TEST(Gemm, RejectsMemoryThatItCanNotUse) {
     EXPECT_THAT(message(), HasSubstr("gemm.out: overlaps residual"));
 }
 
-// Each line verified on the CPU and in the emulator (a GPU verifies the workloads).
+// Each line verified on the CPU and in the emulator (a GPU verifies the workloads), there by the kernel whose
+// configuration is named.
 void expect_right(const std::string& line, const std::string& emulated, Values values = Values::usual) {
     for (const Device device : devices_here()) {
         if (device.type == DeviceType::cuda) continue;
-        const Outcome outcome = attempt({Case::parse(line), 1, values, 0}, device);
+        const std::string implementation =
+            device.type == DeviceType::emulator ? emulated.substr(0, emulated.find(' ')) : "";
+        const Outcome outcome = attempt({Case::parse(line), 1, values, 0, implementation}, device);
         EXPECT_TRUE(outcome.passed) << line << "\n  " << outcome.implementation << ": " << outcome.why;
         if (device.type != DeviceType::emulator) continue;
         EXPECT_THAT(outcome.implementation, StrEq(emulated)) << line;
@@ -120,8 +143,27 @@ TEST(Gemm, EveryTileAndOrderOfTheTensorCoreKernel) {
                  "mma_sync 16x64 tn split 4");
 }
 
+TEST(Gemm, EveryTileGated) {
+    const std::string up = "up_bias=bf16[200] activation=silu residual=fp32[130,200] out=fp32[130,200]";
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100] up=bf16[200,100] " + up, "mma_sync 128x128 tn");
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100]{1,200} up=bf16[200,100]{1,200} " + up,
+                 "mma_sync 128x128 nn");
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100] up=bf16[200,100]{1,200} " + up, "mma_sync 128x128 tn");
+    expect_right("gemm a=bf16[130,100] b=bf16[200,100]{1,200} up=bf16[200,100] " + up, "mma_sync 128x128 tn");
+    expect_right(
+        "gemm a=fp16[3,1030] b=fp16[65,1030]{1,65} up=fp16[65,1030]{1,65} bias=fp32[65] "
+        "out=fp16[3,65] activation=gelu_erf",
+        "mma_sync 16x64 nn split 2");
+    expect_right(
+        "gemm a=fp8_e4m3[33,100] b=fp8_e4m3[37,100] up=fp8_e4m3[37,100] b_scale=fp32[1] "
+        "up_scale=fp32[1] out=fp8_e4m3[33,37] activation=gelu_tanh",
+        "mma_sync 64x64 tn");
+    expect_right("gemm a=fp32[70,30] b=fp32[75,30] up=fp32[75,30]{1,75} up_bias=fp32[75] out=fp32[70,75]",
+                 "fma 64x64 fp32 multiply-adds");
+}
+
 TEST(Gemm, EveryEpilogue) {
-    for (const std::string activation : {"none", "gelu_tanh", "gelu_erf"}) {
+    for (const std::string activation : {"none", "gelu_tanh", "gelu_erf", "silu"}) {
         for (const std::string extra :
              {"", "bias=bf16[24] ", "residual=fp16[9,24] ", "bias=fp32[24] residual=fp32[9,24] "}) {
             const std::string tail = " " + extra + "out=fp32[9,24] activation=" + activation;
@@ -144,6 +186,44 @@ TEST(Gemm, NothingToMultiplyLeavesTheEpilogueOfZero) {
     for (const char* line :
          {"gemm a=bf16[0,8] b=bf16[4,8] out=bf16[0,4]", "gemm a=bf16[3,8] b=bf16[0,8] out=bf16[3,0]"}) {
         EXPECT_TRUE(attempt({Case::parse(line)}, kCpu).passed) << line;
+    }
+}
+
+// Two halves of merged weights, the gate's rows first; and interleaved ones, as two strided views.
+TEST(Gemm, GatesByMergedWeights) {
+    constexpr std::int64_t kRows = 5, kHidden = 12, kDepth = 20;
+    std::vector<float> a(kRows * kDepth), merged(2 * kHidden * kDepth), interleaved(merged.size());
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::sin(0.37f * static_cast<float>(i));
+    for (std::size_t i = 0; i < merged.size(); ++i) merged[i] = std::cos(0.73f * static_cast<float>(i));
+    for (std::size_t row = 0; row < 2 * kHidden; ++row) {
+        for (std::size_t i = 0; i < kDepth; ++i) {
+            interleaved[(row % kHidden * 2 + row / kHidden) * kDepth + i] = merged[row * kDepth + i];
+        }
+    }
+    for (const Device device : devices_here()) {
+        if (device.type == DeviceType::cuda) continue;
+        std::vector<float> out(kRows * kHidden), of_interleaved(out.size());
+        const Tensor halves(merged.data(), DType::fp32, {2 * kHidden, kDepth}, device);
+        Gemm op{};
+        op.a = Tensor(a.data(), DType::fp32, {kRows, kDepth}, device);
+        op.b = halves.slice(0, 0, kHidden);
+        op.up = halves.slice(0, kHidden, 2 * kHidden);
+        op.out = Tensor(out.data(), DType::fp32, {kRows, kHidden}, device);
+        op.activation = Gemm::Activation::silu;
+        run(op);
+        const Tensor pairs(interleaved.data(), DType::fp32, {kHidden, 2 * kDepth}, device);
+        op.b = pairs.slice(1, 0, kDepth);
+        op.up = pairs.slice(1, kDepth, 2 * kDepth);
+        op.out = Tensor(of_interleaved.data(), DType::fp32, {kRows, kHidden}, device);
+        run(op);
+        EXPECT_EQ(out, of_interleaved) << name(device.type);
+        double gate = 0, up = 0;  // of the last element
+        for (std::size_t i = 0; i < kDepth; ++i) {
+            const double x = a[a.size() - kDepth + i];
+            gate += x * merged[(kHidden - 1) * kDepth + i];
+            up += x * merged[(2 * kHidden - 1) * kDepth + i];
+        }
+        EXPECT_NEAR(out.back(), gate / (1 + std::exp(-gate)) * up, 1e-4) << name(device.type);
     }
 }
 
@@ -224,6 +304,8 @@ TEST(Gemm, NoOtherKernelStandsInForTheLibraryAlone) {
         const Gemm& op = *static_cast<const Gemm*>(call);
         Context context(kCpu);
         context.set_info(*find_device("h200"));
+        EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::wgmma);
+        context.avoid("wgmma");
         EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::mma_sync);
         context.avoid("mma_sync");
         EXPECT_EQ(gemm::own_kernel(op, context), gemm::Own::fma);
@@ -249,6 +331,8 @@ TEST(Gemm, CublasltSaysWhatItDoesNot) {
         EXPECT_THAT(limits((std::string("gemm ") + rest).c_str()), HasSubstr(why)) << rest;
     };
     declines("a=bf16[8,0] b=bf16[16,0] out=bf16[8,16]", "k is 0");
+    declines("a=bf16[8,16] b=bf16[16,16] up=bf16[16,16] out=bf16[8,16]", "one product");
+    declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=silu", "SiLU");
     declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=gelu_erf", "tanh form");
     declines("a=bf16[8,16] b=bf16[16,16] residual=bf16[8,16] out=bf16[8,16] activation=gelu_tanh",
              "before the activation");

@@ -1,5 +1,7 @@
-// How far a correct gemm may be from the exact sum, before its epilogue.
+// How far a correct gemm may be from the exact one: sums and what follows them, each with its error.
 #pragma once
+
+#include <cmath>
 
 #include "ops/gemm/gemm.h"
 #include "weft/oracle.h"
@@ -21,10 +23,62 @@ inline constexpr double kFp8Error = 0x1p-11;
 inline constexpr std::int64_t kFp8Step = 32;
 inline constexpr double kFp8StepError = 0x1p-13;
 
+// What fp32 computes, and how far it may be off.
+struct Value {
+    double value = 0, error = 0;
+};
+
+// factor · Σ x·y over k.
+inline Value scaled_sum(const Gemm& op, const double* x, const double* y, double factor) {
+    const std::int64_t k = op.b.dim(1);
+    const bool fp8 = is_fp8(op.a.dtype);
+    double sum = 0, magnitude = 0, drift = 0;  // drift: of the partial sums
+    for (std::int64_t i = 0; i < k; ++i) {
+        const double product = x[i] * y[i];
+        sum += product;
+        magnitude += std::fabs(product);
+        if (i % kFp8Step == 0) drift += std::fabs(sum);
+    }
+    double error = (fp32_error(k) + (fp8 ? kFp8Error : 0)) * magnitude;
+    if (fp8 && op.fast_accumulation) error += kFp8StepError * drift;
+    return {sum * factor, (error + 2 * kEps32 * std::fabs(sum)) * std::fabs(factor)};
+}
+
+inline Value plus(const Value& x, double exact) {
+    return {x.value + exact, x.error + kEps32 * (std::fabs(x.value) + std::fabs(exact))};
+}
+
+// `value`: what the activation makes of x.
+inline Value activated(const Gemm& op, const Value& x, double value) {
+    if (op.activation == Gemm::Activation::none) return x;
+    const bool approximate = op.activation == Gemm::Activation::gelu_tanh && op.out.dtype != DType::fp32;
+    return {value, 1.13 * x.error + std::fabs(x.value) * (12 * kEps32 + (approximate ? 0x1p-12 : 0))};
+}
+
+inline Value times(const Value& x, const Value& y) {
+    const double product = x.value * y.value;
+    return {product, std::fabs(x.value) * y.error + std::fabs(y.value) * x.error + x.error * y.error +
+                         kEps32 * std::fabs(product) + 0x1p-149};
+}
+
+// x · y is 0 · infinity where the 0 is one by rounding only: NaN is as right as an infinity.
+inline bool undetermined(const Value& x, const Value& y) {
+    return (std::isinf(x.value) && std::fabs(y.value) <= y.error) ||
+           (std::isinf(y.value) && std::fabs(x.value) <= x.error);
+}
+
 // Of a product that a residual is added to, relative: cuBLASLt rounds some to out's dtype before it adds,
 // half an ulp; else one fp32 rounding.
 inline double residual_rounding(DType out) {
     return out == DType::fp32 ? kEps32 : out == DType::fp16 ? 0x1p-11 : 0x1p-8;
+}
+inline Value plus_residual(const Value& x, double residual, DType out) {
+    return {x.value + residual,
+            x.error + kEps32 * std::fabs(residual) + residual_rounding(out) * std::fabs(x.value)};
+}
+
+inline Value divided(const Value& x, double scale) {
+    return {x.value / scale, x.error / std::fabs(scale) + 2 * kEps32 * std::fabs(x.value / scale)};
 }
 
 }  // namespace weft::gemm

@@ -216,15 +216,18 @@ def gemm(
     a_scale: _Array | None = None,
     b_scale: _Array | None = None,
     bias: _Array | None = None,
+    up: _Array | None = None,
+    up_scale: _Array | None = None,
+    up_bias: _Array | None = None,
     residual: _Array | None = None,
     out_scale: _Array | None = None,
     *,
-    activation: Literal["none", "gelu_tanh", "gelu_erf"] = "none",
+    activation: Literal["none", "gelu_tanh", "gelu_erf", "silu"] = "none",
     fast_accumulation: bool = False,
     out: _Array | None = None,
     out_dtype: _DType | None = None,
 ) -> _Array:
-    """out = (act(a_scale * b_scale * (a @ b.T) + bias) + residual) / out_scale
+    """out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + up_bias)] + residual) / out_scale
 
     Args:
         a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Activations.
@@ -233,9 +236,13 @@ def gemm(
         a_scale: [1] fp32. What a's stored values are multiplied by.
         b_scale: [1] fp32. What b's stored values are multiplied by.
         bias: [n] fp32, bf16, fp16. Added before the activation.
-        residual: [... n] fp32, bf16, fp16. Added after the activation.
+        up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Weights of the product that the activation's value
+            gates.
+        up_scale: [1] fp32. What up's stored values are multiplied by.
+        up_bias: [n] fp32, bf16, fp16. Added to up's product.
+        residual: [... n] fp32, bf16, fp16. Added after the activation and its gating.
         out_scale: [1] fp32. The scale of an fp8 out.
-        activation: Between bias and residual. One of none, gelu_tanh, gelu_erf.
+        activation: After the bias. One of none, gelu_tanh, gelu_erf, silu.
         fast_accumulation: Fp8: let the tensor cores keep their short accumulator over all of k (faster,
             less exact).
         out: [... n] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The product after its epilogue. May be the memory
@@ -253,9 +260,11 @@ def gemm(
         accumulation in any order; fp8 adds 2^-11, for the 13 fraction bits that Hopper's fp8
         accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd
         partial sum. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's instruction
-        gives it. A residual beside a 16-bit out: the product may be rounded to out's dtype before the
-        sum is (cuBLASLt does, on some shapes).
-    Replaces: torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul.
+        gives it. up: each factor's error times the other, and 2^-24 of the product. A residual beside a
+        16-bit out: the product may be rounded to out's dtype before the sum is (cuBLASLt does, on some
+        shapes).
+    Replaces: torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear
+        units (arXiv:2002.05202).
     """
 
 class _LayerNormResult(tuple[Any, ...]):

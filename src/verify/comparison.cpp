@@ -94,6 +94,7 @@ std::string number(double value) { return std::isnan(value) ? "nan" : fmt::forma
 
 // How far `got` lies outside or inside what is allowed; above 1 it is wrong.
 double distance(DType dtype, double got, double value, double error) {
+    if (error == Oracle::kUndetermined) return 0;
     if (std::isnan(value) || std::isnan(got)) return std::isnan(value) && std::isnan(got) ? 0 : INFINITY;
     if (std::isinf(value)) return got == round_to(dtype, value) ? 0 : INFINITY;  // fp8 saturates
     const double low = round_to(dtype, value - error), high = round_to(dtype, value + error);

@@ -76,10 +76,12 @@ class Draw {
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
     }
 
-    // Draws that break a relation are refused; dtypes would do so too often.
+    // Draws that break a relation are refused; dtypes would do so too often, and what a field needs would be
+    // there almost always.
     void relate(const Relation& relation) {
         TensorSpec& spec = case_.tensors[static_cast<std::size_t>(relation.field)];
         const TensorSpec& other = case_.tensors[static_cast<std::size_t>(relation.other)];
+        if (relation.kind == Relation::Kind::needs && !other.present) spec = {};
         if (relation.kind != Relation::Kind::same_dtype || !spec.present || !other.present) return;
         spec.dtype = other.dtype;
     }

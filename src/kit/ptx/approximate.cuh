@@ -1,4 +1,5 @@
-// The special-function unit's own exponential and reciprocal, one instruction each; subnormals count as zero.
+// The special-function unit's own exponential, reciprocal and hyperbolic tangent, one instruction each; the
+// first two take subnormals as zero.
 #pragma once
 
 #if defined(WEFT_EMULATOR)
@@ -33,6 +34,17 @@ __device__ __forceinline__ float reciprocal_approximate(float x) {
 #else
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+// tanh x, relative error at most 2^-11. The model is exact but for its rounding.
+__device__ __forceinline__ float tanh_approximate(float x) {
+#if defined(WEFT_EMULATOR)
+    return std::tanh(x);
+#else
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 #endif
 }

@@ -62,24 +62,37 @@ __device__ __forceinline__ void mbarrier_arrive_expect(Mbarrier* barrier, unsign
 #endif
 }
 
-// Arrives at the barrier in the same place of block `rank` of the cluster, which may be this one.
+// Arrives at the barrier in the same place of block `rank` of the cluster, which may be this one. kPublishes: what this
+// thread wrote before is visible to who waits there (mbarrier_wait<true>), which costs a fence of the whole device;
+// without, for who has only read what the barrier guards.
+template <bool kPublishes = true>
 __device__ __forceinline__ void mbarrier_arrive_remote(Mbarrier* barrier, unsigned rank WEFT_WHERE) {
 #if defined(WEFT_EMULATOR)
     emulator::mbarrier_arrive_remote(barrier, rank, where);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{\n.reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(barrier)),
-        "r"(rank)
-        : "memory");
+    if constexpr (kPublishes) {
+        asm volatile(
+            "{\n.reg .b32 there;\n"
+            "mapa.shared::cluster.u32 there, %0, %1;\n"
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(
+                shared_address(barrier)),
+            "r"(rank)
+            : "memory");
+    } else {
+        asm volatile(
+            "{\n.reg .b32 there;\n"
+            "mapa.shared::cluster.u32 there, %0, %1;\n"
+            "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(barrier)),
+            "r"(rank)
+            : "memory");
+    }
 #else
     __trap();
 #endif
 }
 
-// Waits until the phase of this parity has ended: 0 for the first, third, ... kCluster: threads of other
-// blocks arrive at it.
+// Waits until the phase of this parity has ended: 0 for the first, third, ... kCluster: sees what threads of other
+// blocks published with their arrival.
 template <bool kCluster = false>
 __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity WEFT_WHERE) {
 #if defined(WEFT_EMULATOR)

@@ -1,0 +1,40 @@
+// A gemm call as its kernels are given it.
+#pragma once
+
+#include "kit/vector.cuh"
+#include "ops/gemm/epilogue.cuh"
+#include "ops/gemm/problem.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+template <class T = void>
+const T* data_of(const Tensor& t) {
+    return t ? static_cast<const T*>(t.data) : nullptr;
+}
+
+Bias bias_of(const Tensor& t) { return {data_of(t), t.dtype, t && kit::rows_aligned(t, 4)}; }
+
+Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
+    Epilogue e{};
+    e.a_scale = data_of<float>(op.a_scale);
+    e.b_scale = data_of<float>(op.b_scale);
+    e.up_scale = data_of<float>(op.up_scale);
+    e.out_scale = data_of<float>(op.out_scale);
+    e.bias = bias_of(op.bias);
+    e.up_bias = bias_of(op.up_bias);
+    e.residual = data_of(op.residual);
+    e.out = op.out.data;
+    e.residual_stride = p.residual_stride;
+    e.out_stride = p.out_stride;
+    e.residual_dtype = op.residual.dtype;
+    e.out_dtype = op.out.dtype;
+    e.activation = op.activation;
+    e.gated = static_cast<bool>(op.up);
+    e.residual_vectors = op.residual && kit::rows_aligned(op.residual, 4);
+    e.out_vectors = kit::rows_aligned(op.out, 4);
+    return e;
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET
