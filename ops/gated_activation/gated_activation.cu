@@ -20,39 +20,41 @@ kit::RowTiles tiles(const GatedActivation& op, const DeviceInfo& device) {
     const auto [gate, up] = halves(op);
     std::int64_t rows = fold_rows(op.out)->rows, dim = op.out.dim(-1);
     kit::fold_dense(rows, dim, {fold_rows(gate)->stride, fold_rows(up)->stride, fold_rows(op.out)->stride});
-    return kit::tile_rows(rows, dim, kWidth, kBatch, device);
+    return kit::tile_rows(rows, dim, kWidth, 1, device);
 }
 
-template <class T>
-GateAndUp<T> inputs(const GatedActivation& op) {
+GateAndUp inputs(const GatedActivation& op) {
     const auto [gate, up] = halves(op);
-    return {.gate = gate.as<const T>(),
-            .up = up.as<const T>(),
-            .gate_stride = fold_rows(gate)->stride,
-            .up_stride = fold_rows(up)->stride,
-            .gate_aligned = kit::rows_aligned(gate, kWidth),
-            .up_aligned = kit::rows_aligned(up, kWidth),
+    return {.gate = kit::vector_rows(gate, kWidth),
+            .up = kit::vector_rows(up, kWidth),
             .activation = static_cast<kit::Activation>(op.activation)};
 }
 
-// Calls `use` with a null pointer to the device type of the inputs.
-template <class Use>
-void with_input(const GatedActivation& op, Use use) {
-    switch (halves(op).gate.dtype) {
-        case DType::bf16: return use(static_cast<kit::bf16*>(nullptr));
-        case DType::fp16: return use(static_cast<kit::half*>(nullptr));
-        default: return use(static_cast<float*>(nullptr));
-    }
+template <class T, class Out, bool kErf>
+void launch_as(const GateAndUp& in, const GatedOut& out, const kit::RowTiles& t, Context& context) {
+    kit::launch("gated_activation", gated_activation<T, Out, kErf>, t.shape(), context.stream(), in, out, t);
 }
 
 void launch_vectors(const GatedActivation& op, Context& context) {
+    using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
-    const GatedOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype,
-                       kit::rows_aligned(op.out, kWidth), op.scale ? op.scale.as<const float>() : nullptr};
-    with_input(op, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("gated_activation", gated_activation<T>, t.shape(), context.stream(), inputs<T>(op), out,
-                    t);
+    const GateAndUp in = inputs(op);
+    const GatedOut out{kit::vector_rows(op.out, kWidth), op.scale ? op.scale.as<const float>() : nullptr};
+    const bool known =
+        kit::whole_vectors(t, kWidth, {in.gate, in.up, out.rows}) &&
+        kit::with_types<Types<bf16>, Types<bf16, e4m3>, Types<half>, Types<half, e4m3>, Types<float>>(
+            in.gate.dtype, op.out.dtype, [&](auto types) {
+                using In = typename decltype(types)::In;
+                using Out = typename decltype(types)::Out;
+                if (in.activation == kit::Activation::gelu_erf) {
+                    launch_as<In, Out, true>(in, out, t, context);
+                } else {
+                    launch_as<In, Out, false>(in, out, t, context);
+                }
+            });
+    if (known) return;
+    kit::with_input(in.gate.dtype, [&](auto* type) {
+        launch_as<std::remove_pointer_t<decltype(type)>, kit::Any, true>(in, out, t, context);
     });
 }
 
@@ -68,10 +70,11 @@ void launch_token(const GatedActivation& op, Context& context) {
                                   .out_stride = fold_rows(op.out)->stride,
                                   .out_aligned = kit::rows_aligned(op.out, kWidth),
                                   .scale = op.token_scale.as<float>()};
-    with_input(op, [&](auto* type) {
+    const GateAndUp in = inputs(op);
+    kit::with_input(in.gate.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         kit::launch("gated_activation_token", gated_activation_token<T>, token_shape(op), context.stream(),
-                    inputs<T>(op), rows);
+                    in, rows);
     });
 }
 

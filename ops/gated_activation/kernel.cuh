@@ -2,22 +2,71 @@
 #pragma once
 
 #include "kit/activation.cuh"
-#include "kit/ptx/pdl.cuh"
 #include "kit/row_quantize.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
-inline constexpr int kBatch = 2;  // vectors of the gate, and of up, that a thread has in flight
+
+// act(gate)·up. The choice is the same for the whole grid: one branch a vector. gelu_erf, whose code is long,
+// is left out where kErf says that it is not asked for.
+template <bool kErf>
+__device__ __forceinline__ void gated(kit::Activation activation, const float (&g)[kWidth],
+                                      const float (&u)[kWidth], float (&product)[kWidth]) {
+    if (activation == kit::Activation::silu) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) product[i] = kit::silu(g[i]) * u[i];
+    } else if (!kErf || activation == kit::Activation::gelu_tanh) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) product[i] = kit::gelu_tanh(g[i]) * u[i];
+    } else {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) product[i] = kit::gelu_erf(g[i]) * u[i];
+    }
+}
 
 // Where the products come from.
-template <class T>
 struct GateAndUp {
-    const T *gate, *up;
-    std::int64_t gate_stride, up_stride;
-    bool gate_aligned, up_aligned;
+    kit::VectorRows gate, up;
     kit::Activation activation;
+};
+
+struct GatedOut {
+    kit::VectorRows rows;
+    const float* scale;  // null: 1
+};
+
+// What     out = act(gate)·up / scale
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh)
+// Traffic  gate and up once, out once: bound by memory. Two loads of 16 bytes in flight a thread; about 11
+//          instructions an element, two of them on the special-function unit
+// Needs    out may be gate's or up's memory: a thread reads its vectors before it writes there
+template <class T, class Out, bool kErf>
+__global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut out, kit::RowTiles tiles) {
+    kit::for_each_vector<kWidth, Out>(tiles, out.rows.dtype, [&](auto* type, const auto& at) {
+        using O = std::remove_pointer_t<decltype(type)>;
+        constexpr bool kScaled = std::is_same_v<O, kit::e4m3> || std::is_same_v<O, kit::e5m2>;
+        // The scale is asked for first: it is divided by while the vectors are under way.
+        const float scale = kScaled && out.scale != nullptr ? *out.scale : 1.0f;
+        const auto gate = kit::load<T, kWidth>(in.gate, at), up = kit::load<T, kWidth>(in.up, at);
+        const float inverse = 1.0f / scale;
+        float g[kWidth], u[kWidth], product[kWidth];
+        kit::to_floats(gate, g);
+        kit::to_floats(up, u);
+        gated<kErf>(in.activation, g, u, product);
+        if constexpr (kScaled) {
+#pragma unroll
+            for (float& value : product) value *= inverse;
+        }
+        kit::store<O>(out.rows, at, product);
+    });
+}
+
+// The products of a row for kit::quantize_rows.
+template <class T>
+struct GatedRows {
+    GateAndUp in;
 
     template <int kCount>
     struct Batch {
@@ -27,13 +76,14 @@ struct GateAndUp {
     template <int kCount>
     __device__ __forceinline__ void load(Batch<kCount>& batch, std::int64_t row, std::int64_t dim,
                                          std::int64_t column, std::int64_t step) const {
-        const T *gates = gate + row * gate_stride, *ups = up + row * up_stride;
-        if (gate_aligned && up_aligned && kit::whole_batch<kWidth, kCount>(dim, column, step)) {
+        const T *gates = static_cast<const T*>(in.gate.data) + row * in.gate.stride,
+                *ups = static_cast<const T*>(in.up.data) + row * in.up.stride;
+        if (in.gate.aligned && in.up.aligned && kit::whole_batch<kWidth, kCount>(dim, column, step)) {
             kit::load_whole(batch.gate, gates, column, step);
             kit::load_whole(batch.up, ups, column, step);
         } else {
-            kit::load_parts(batch.gate, gates, dim, column, step, gate_aligned);
-            kit::load_parts(batch.up, ups, dim, column, step, up_aligned);
+            kit::load_parts(batch.gate, gates, dim, column, step, in.gate.aligned);
+            kit::load_parts(batch.up, ups, dim, column, step, in.up.aligned);
         }
     }
 
@@ -43,57 +93,9 @@ struct GateAndUp {
         float g[kWidth], u[kWidth];
         kit::to_floats(batch.gate[b], g);
         kit::to_floats(batch.up[b], u);
-        // The choice is the same for the whole grid: one branch a vector.
-        switch (activation) {
-            case kit::Activation::silu:
-#pragma unroll
-                for (int i = 0; i < kWidth; ++i) product[i] = kit::silu(g[i]) * u[i];
-                break;
-            case kit::Activation::gelu_tanh:
-#pragma unroll
-                for (int i = 0; i < kWidth; ++i) product[i] = kit::gelu_tanh(g[i]) * u[i];
-                break;
-            default:
-#pragma unroll
-                for (int i = 0; i < kWidth; ++i) product[i] = kit::gelu_erf(g[i]) * u[i];
-        }
+        gated<true>(in.activation, g, u, product);
     }
 };
-
-struct GatedOut {
-    void* data;
-    std::int64_t stride;
-    DType dtype;
-    bool aligned;
-    const float* scale;  // null: 1
-};
-
-// What     out = act(gate)·up / scale
-// Mapping  a thread owns kBatch vectors of 8 elements of a row, `lanes` vectors apart (kit/elementwise.cuh)
-// Traffic  gate and up once, out once: bound by memory. 2·kBatch loads of 16 bytes in flight a thread; about
-// 16
-//          instructions an element, two of them on the special-function unit
-// Needs    out may be gate's or up's memory: a thread reads all its vectors of a batch before it writes them
-template <class T>
-__global__ void __launch_bounds__(256) gated_activation(GateAndUp<T> in, GatedOut out, kit::RowTiles tiles) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    const float inverse = out.scale != nullptr ? 1.0f / *out.scale : 1.0f;
-    kit::for_each_tile<kWidth, kBatch>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
-        typename GateAndUp<T>::template Batch<kBatch> batch;
-        in.load(batch, row, tiles.dim, column, step);
-#pragma unroll
-        for (int b = 0; b < kBatch; ++b) {
-            const std::int64_t at = column + b * step;
-            float product[kWidth];
-            in.values(batch, b, product);
-#pragma unroll
-            for (float& value : product) value *= inverse;
-            kit::store_floats(out.dtype, out.data, row * out.stride + at, product,
-                              kit::left<kWidth>(tiles.dim, at), out.aligned);
-        }
-    });
-}
 
 // What     scale[row] = amax(act(gate)·up) / max; out = act(gate)·up / scale[row]
 // Mapping  one block a row; a thread keeps up to 4 vectors of products in registers, longer rows are read twice
@@ -101,10 +103,10 @@ __global__ void __launch_bounds__(256) gated_activation(GateAndUp<T> in, GatedOu
 // Needs    nothing of out overlaps the inputs (its elements are narrower)
 template <class T>
 __global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
-    gated_activation_token(GateAndUp<T> in, kit::QuantizedRows rows) {
+    gated_activation_token(GateAndUp in, kit::QuantizedRows rows) {
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::quantize_rows<kWidth>(rows, in);
+    kit::quantize_rows<kWidth>(rows, GatedRows<T>{in});
 }
 
 }  // namespace

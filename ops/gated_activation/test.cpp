@@ -110,7 +110,7 @@ TEST(GatedActivation, PolicyFillsTheDeviceAndFoldsDenseRows) {
         GTEST_SKIP() << "no kernels";
     EXPECT_THAT(
         test::configuration("gated_activation out=fp8_e4m3[968,16384] x=bf16[968,32768] scale=fp32[1]"),
-        HasSubstr("vectors: threads=256 lanes=256 grid=4x968"));
+        HasSubstr("vectors: threads=256 lanes=256 grid=8x968"));
     // Without gaps the rows are one: no lane is idle at a row's end.
     EXPECT_THAT(test::configuration("gated_activation out=bf16[1000,72] gate=bf16[1000,72] up=bf16[1000,72]"),
                 HasSubstr("x1"));

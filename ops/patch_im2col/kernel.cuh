@@ -1,8 +1,7 @@
-// patch_im2col's kernel.
+// patch_im2col's kernels.
 #pragma once
 
 #include "kit/elementwise.cuh"
-#include "kit/ptx/pdl.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -18,11 +17,18 @@ struct Image {
 };
 
 struct PatchOut {
-    void* data;
-    std::int64_t stride;
-    DType dtype;
-    bool aligned;
+    kit::VectorRows rows;
     float scale, shift;
+};
+
+// Where the pixels of a patch's row are neighbours, in the image as in the output, and the rows of all views
+// are evenly spaced.
+struct Runs {
+    const void* image;
+    std::int64_t pitch;            // bytes from a row of pixels to the next
+    unsigned vectors;              // in all views
+    kit::Divisor row, run, patch;  // vectors in a row of pixels, in a patch's row; pixels down a patch
+    unsigned patches;              // across
 };
 
 template <class T>
@@ -35,36 +41,54 @@ __device__ __forceinline__ float pixel(T value) {
 }
 
 // What     out[patch, (py, px, channel)] = image[view, y, x, channel] · scale + shift
-// Mapping  a thread owns 8 neighbouring columns of one patch (kit/elementwise.cuh): it divides once to find
-// the
-//          first one's pixel and steps from there, since the image may have any strides
+// Mapping  a thread owns a vector of the image: three divisions, by multiplication, tell where it goes
+// Traffic  image and out once, neighbouring threads next to each other in both: bound by the launch
+// Needs    runs of whole, aligned vectors: the vectors are short where a patch's row is a run of few bytes
+template <class T, class Out, int kRun>
+__global__ void __launch_bounds__(128) patch_im2col_runs(Runs runs, PatchOut out) {
+    const unsigned n = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned line = runs.row.quotient(n), across = n - line * runs.row.divisor;
+    const unsigned column = runs.run.quotient(across), down = runs.patch.quotient(line);
+    const unsigned place =
+        (line - down * runs.patch.divisor) * runs.run.divisor + (across - column * runs.run.divisor);
+    kit::dependency_wait();
+    kit::dependents_launch();
+    if (n >= runs.vectors) return;
+    const char* from = static_cast<const char*>(runs.image) + line * runs.pitch;
+    const auto pixels = kit::load_aligned<kRun>(reinterpret_cast<const T*>(from) + across * kRun);
+    float values[kRun];
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) values[i] = pixel(pixels[i]) * out.scale + out.shift;
+    kit::store<Out>(out.rows, kit::WholeVector{down * runs.patches + column, place}, values);
+}
+
+// What     the same, for any strides of the image
+// Mapping  a thread owns 8 neighbouring columns of one patch (kit/elementwise.cuh): it divides once to find the
+//          first one's pixel and steps from there
 // Traffic  image and out once, reads element by element through L1: latency, at the sizes that images have
 // Needs    height and width are multiples of the patch
 template <class T>
 __global__ void __launch_bounds__(256) patch_im2col(Image<T> image, PatchOut out, kit::RowTiles tiles) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
-        const std::int64_t tall = row / image.cols, view = tall / image.rows;
+    kit::for_each_vector<kWidth, kit::Any>(tiles, out.rows.dtype, [&](auto* type, const auto& at) {
+        const std::int64_t tall = at.row / image.cols, view = tall / image.rows;
         const T* corner = image.data + view * image.view_stride +
                           (tall - view * image.rows) * image.patch * image.y_stride +
-                          (row - tall * image.cols) * image.patch * image.x_stride;
-        const auto first = static_cast<unsigned>(column), dots = first / image.channels;
+                          (at.row - tall * image.cols) * image.patch * image.x_stride;
+        const auto first = static_cast<unsigned>(at.column), dots = first / image.channels;
         unsigned channel = first % image.channels, py = dots / image.patch, px = dots % image.patch;
-        const int count = kit::left<kWidth>(tiles.dim, column);
         float values[kWidth];
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) {
-            const std::int64_t at =
+            const std::int64_t from =
                 py * image.y_stride + px * image.x_stride + channel * image.channel_stride;
-            values[i] = i < count ? pixel(corner[at]) * out.scale + out.shift : 0.0f;
+            values[i] = i < at.count ? pixel(corner[from]) * out.scale + out.shift : 0.0f;
             if (++channel < image.channels) continue;
             channel = 0;
             if (++px < image.patch) continue;
             px = 0;
             ++py;
         }
-        kit::store_floats(out.dtype, out.data, row * out.stride + column, values, count, out.aligned);
+        kit::store<std::remove_pointer_t<decltype(type)>>(out.rows, at, values);
     });
 }
 

@@ -2,20 +2,18 @@
 #pragma once
 
 #include "kit/amax.cuh"
-#include "kit/ptx/pdl.cuh"
 #include "kit/row_quantize.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-inline constexpr int kWidth = 8;
-inline constexpr int kBatch = 4;
+inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
+inline constexpr int kBatch = 4;  // vectors a thread has in flight where a maximum is found
 
+// The elements of a row for kit::quantize_rows.
 template <class T>
 struct QuantizeIn {
-    const T* x;
-    std::int64_t stride;
-    bool aligned;
+    kit::VectorRows x;
 
     template <int kCount>
     struct Batch {
@@ -24,7 +22,8 @@ struct QuantizeIn {
     template <int kCount>
     __device__ __forceinline__ void load(Batch<kCount>& batch, std::int64_t row, std::int64_t dim,
                                          std::int64_t column, std::int64_t step) const {
-        kit::load_batch(batch.x, x + row * stride, dim, column, step, aligned);
+        kit::load_batch(batch.x, static_cast<const T*>(x.data) + row * x.stride, dim, column, step,
+                        x.aligned);
     }
     template <int kCount>
     __device__ __forceinline__ void values(const Batch<kCount>& batch, int b, float (&values)[kWidth]) const {
@@ -32,15 +31,11 @@ struct QuantizeIn {
     }
 };
 
-struct QuantizeOut {
-    void* data;
-    std::int64_t stride;
-    DType dtype;
-    bool aligned;
-    const float* scale;   // given; null: 1, or found
-    const float* amaxes;  // one of each block of the pass before; null where the scale is not to be found
+// What the first of two passes leaves to the second.
+struct Found {
+    const float* amaxes;  // one of each block
     int amax_count;
-    float* tensor_scale;  // found
+    float* tensor_scale;
 };
 
 // What     amaxes[block] = max |x| of the block's share
@@ -51,29 +46,48 @@ template <class T>
 __global__ void __launch_bounds__(256) quantize_amax(QuantizeIn<T> in, kit::RowTiles tiles, float* amaxes) {
     kit::dependency_wait();
     kit::dependents_launch();
-    const float amax = kit::block_amax<T, kWidth>(in.x, in.stride, in.aligned, tiles, kit::Max{});
+    const float amax = kit::block_amax<T, kWidth>(static_cast<const T*>(in.x.data), in.x.stride, in.x.aligned,
+                                                  tiles, kit::Max{});
     if (threadIdx.x == 0) amaxes[blockIdx.y * gridDim.x + blockIdx.x] = amax;
 }
 
-// What     out = saturate(x · (1/scale)), the scale given, 1, or that of the largest of `amaxes`
+// What     out = saturate(x · (1/scale)), the scale given (null: 1)
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh)
+// Traffic  x once, out once: bound by memory, and by the launch where x is small
+// Needs    nothing of out overlaps x
+template <class T, class Out>
+__global__ void __launch_bounds__(256)
+    quantize(kit::VectorRows in, kit::VectorRows out, const float* given, kit::RowTiles tiles) {
+    kit::for_each_vector<kWidth, Out>(tiles, out.dtype, [&](auto* type, const auto& at) {
+        // The scale is asked for first: it is divided by while the vector is under way.
+        const float scale = given != nullptr ? *given : 1.0f;
+        const auto x = kit::load<T, kWidth>(in, at);
+        const float inverse = 1.0f / scale;
+        float values[kWidth];
+        kit::to_floats(x, values);
+#pragma unroll
+        for (float& value : values) value *= inverse;
+        kit::store<std::remove_pointer_t<decltype(type)>>(out, at, values);
+    });
+}
+
+// What     tensor_scale = max of amaxes / max; out = saturate(x · (1/tensor_scale))
 // Mapping  a thread owns batches of 4 vectors of a row; every block reduces the few amaxes for itself
 // Traffic  x once (from L2 where the pass before left it there), out once: bound by memory
-// Needs    amaxes, where given, come from a kernel before this one
+// Needs    amaxes come from a kernel before this one
 template <class T>
-__global__ void __launch_bounds__(256) quantize(QuantizeIn<T> in, QuantizeOut out, kit::RowTiles tiles) {
+__global__ void __launch_bounds__(256)
+    quantize_found(QuantizeIn<T> in, kit::VectorRows out, Found found, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
-    float scale = out.scale != nullptr ? *out.scale : 1.0f;
-    if (out.amaxes != nullptr) {
-        float amax = 0.0f;
-        for (int i = static_cast<int>(threadIdx.x); i < out.amax_count; i += static_cast<int>(blockDim.x)) {
-            amax = fmaxf(amax, out.amaxes[i]);
-        }
-        kit::Group group{.lanes = static_cast<int>(blockDim.x)};
-        scale = kit::dynamic_scale(group.max(amax), out.dtype);
-        if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *out.tensor_scale = scale;
+    float amax = 0.0f;
+    for (int i = static_cast<int>(threadIdx.x); i < found.amax_count; i += static_cast<int>(blockDim.x)) {
+        amax = fmaxf(amax, found.amaxes[i]);
     }
-    const float inverse = 1.0f / scale;
+    kit::Group group{.lanes = static_cast<int>(blockDim.x)};
+    const float scale = kit::dynamic_scale(group.max(amax), out.dtype), inverse = 1.0f / scale;
+    if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x == 0)
+        *found.tensor_scale = scale;
     kit::for_each_tile<kWidth, kBatch>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
         typename QuantizeIn<T>::template Batch<kBatch> batch;
         in.load(batch, row, tiles.dim, column, step);

@@ -7,57 +7,57 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// `max_blocks` bounds the first pass, whose every block leaves one number for all blocks of the second to
-// read.
+// A given scale, or none, takes one pass, a vector a thread; to find one takes two, of batches. `max_blocks`
+// bounds the first of these, whose every block leaves one number for all blocks of the second to read.
 kit::RowTiles tiles(const Quantize& op, const DeviceInfo& device,
                     std::int64_t max_blocks = std::int64_t{1} << 30) {
     std::int64_t rows = fold_rows(op.x)->rows, dim = op.x.dim(-1);
     kit::fold_dense(rows, dim, {fold_rows(op.x)->stride, fold_rows(op.out)->stride});
-    return kit::tile_rows(rows, dim, kWidth, kBatch, device, max_blocks);
+    return kit::tile_rows(rows, dim, kWidth, op.tensor_scale ? kBatch : 1, device, max_blocks);
 }
 kit::RowTiles amax_tiles(const Quantize& op, const DeviceInfo& device) {
     return tiles(op, device, 4 * device.sms);
 }
 
-template <class T>
-QuantizeIn<T> input(const Quantize& op) {
-    return {op.x.as<const T>(), fold_rows(op.x)->stride, kit::rows_aligned(op.x, kWidth)};
+template <class T, class Out>
+void launch_as(const Quantize& op, const kit::VectorRows& in, const kit::VectorRows& out,
+               const kit::RowTiles& t, Context& context) {
+    kit::launch("quantize", quantize<T, Out>, t.shape(), context.stream(), in, out,
+                op.scale ? op.scale.as<const float>() : nullptr, t);
 }
 
-// Calls `use` with a null pointer to the device type of x.
-template <class Use>
-void with_input(const Quantize& op, Use use) {
-    switch (op.x.dtype) {
-        case DType::bf16: return use(static_cast<kit::bf16*>(nullptr));
-        case DType::fp16: return use(static_cast<kit::half*>(nullptr));
-        default: return use(static_cast<float*>(nullptr));
-    }
+void launch_given(const Quantize& op, Context& context) {
+    using kit::bf16, kit::half, kit::e4m3, kit::Types;
+    const kit::RowTiles t = tiles(op, context.info());
+    const kit::VectorRows in = kit::vector_rows(op.x, kWidth), out = kit::vector_rows(op.out, kWidth);
+    const bool known = kit::whole_vectors(t, kWidth, {in, out}) &&
+                       kit::with_types<Types<bf16, e4m3>, Types<half, e4m3>, Types<float, e4m3>>(
+                           in.dtype, out.dtype, [&](auto types) {
+                               using Pair = decltype(types);
+                               launch_as<typename Pair::In, typename Pair::Out>(op, in, out, t, context);
+                           });
+    if (known) return;
+    kit::with_input(in.dtype, [&](auto* type) {
+        launch_as<std::remove_pointer_t<decltype(type)>, kit::Any>(op, in, out, t, context);
+    });
+}
+
+void launch_found(const Quantize& op, Context& context) {
+    const kit::RowTiles t = tiles(op, context.info()), first = amax_tiles(op, context.info());
+    const auto blocks = first.column_blocks * first.row_blocks;
+    auto* amaxes = static_cast<float*>(context.scratch(sizeof(float) * static_cast<std::size_t>(blocks)));
+    const Found found{amaxes, static_cast<int>(blocks), op.tensor_scale.as<float>()};
+    kit::with_input(op.x.dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        const QuantizeIn<T> in{kit::vector_rows(op.x, kWidth)};
+        kit::launch("quantize_amax", quantize_amax<T>, first.shape(), context.stream(), in, first, amaxes);
+        kit::launch("quantize_found", quantize_found<T>, t.shape(), context.stream(), in,
+                    kit::vector_rows(op.out, kWidth), found, t);
+    });
 }
 
 void launch_tensor(const Quantize& op, Context& context) {
-    const kit::RowTiles t = tiles(op, context.info());
-    QuantizeOut out{.data = op.out.data,
-                    .stride = fold_rows(op.out)->stride,
-                    .dtype = op.out.dtype,
-                    .aligned = kit::rows_aligned(op.out, kWidth),
-                    .scale = op.scale ? op.scale.as<const float>() : nullptr,
-                    .amaxes = nullptr,
-                    .amax_count = 0,
-                    .tensor_scale = nullptr};
-    with_input(op, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        if (op.tensor_scale) {
-            const kit::RowTiles first = amax_tiles(op, context.info());
-            out.amax_count = static_cast<int>(first.column_blocks * first.row_blocks);
-            auto* amaxes = static_cast<float*>(
-                context.scratch(sizeof(float) * static_cast<std::size_t>(out.amax_count)));
-            out.amaxes = amaxes;
-            out.tensor_scale = op.tensor_scale.as<float>();
-            kit::launch("quantize_amax", quantize_amax<T>, first.shape(), context.stream(), input<T>(op),
-                        first, amaxes);
-        }
-        kit::launch("quantize", quantize<T>, t.shape(), context.stream(), input<T>(op), out, t);
-    });
+    op.tensor_scale ? launch_found(op, context) : launch_given(op, context);
 }
 
 kit::LaunchShape token_shape(const Quantize& op) {
@@ -72,10 +72,10 @@ void launch_token(const Quantize& op, Context& context) {
                                   .out_stride = fold_rows(op.out)->stride,
                                   .out_aligned = kit::rows_aligned(op.out, kWidth),
                                   .scale = op.token_scale.as<float>()};
-    with_input(op, [&](auto* type) {
+    kit::with_input(op.x.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("quantize_token", quantize_token<T>, token_shape(op), context.stream(), input<T>(op),
-                    rows);
+        kit::launch("quantize_token", quantize_token<T>, token_shape(op), context.stream(),
+                    QuantizeIn<T>{kit::vector_rows(op.x, kWidth)}, rows);
     });
 }
 

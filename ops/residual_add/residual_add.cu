@@ -11,24 +11,29 @@ kit::RowTiles tiles(const ResidualAdd& op, const DeviceInfo& device) {
     const Rows x = *fold_rows(op.x), residual = *fold_rows(op.residual), out = *fold_rows(op.out);
     std::int64_t rows = out.rows, dim = out.dim;
     if (!op.bias) kit::fold_dense(rows, dim, {x.stride, residual.stride, out.stride});
-    return kit::tile_rows(rows, dim, kWidth, kBatch, device);
+    return kit::tile_rows(rows, dim, kWidth, 1, device);
 }
 
-Rows16Or32 operand(const Tensor& tensor) {
-    if (!tensor) return {};
-    return {tensor.data, tensor.dtype, fold_rows(tensor)->stride, kit::rows_aligned(tensor, kWidth)};
+template <class T>
+void launch_as(const SumParams& params, const kit::RowTiles& t, Context& context) {
+    kit::launch("residual_add", residual_add<T>, t.shape(), context.stream(), params, t);
 }
 
 void launch(const ResidualAdd& op, Context& context) {
-    const SumParams params{.x = operand(op.x),
-                           .residual = operand(op.residual),
-                           .bias = operand(op.bias),
-                           .out = op.out.data,
-                           .out_dtype = op.out.dtype,
-                           .out_stride = fold_rows(op.out)->stride,
-                           .out_aligned = kit::rows_aligned(op.out, kWidth)};
+    using kit::bf16, kit::half, kit::Types;
+    SumParams p{.x = kit::vector_rows(op.x, kWidth),
+                .residual = kit::vector_rows(op.residual, kWidth),
+                .bias = kit::vector_rows(op.bias, kWidth),
+                .out = kit::vector_rows(op.out, kWidth)};
+    p.bias.stride = p.bias.pitch = 0;
     const kit::RowTiles t = tiles(op, context.info());
-    kit::launch("residual_add", residual_add, t.shape(), context.stream(), params, t);
+    const DType dtype = p.out.dtype;
+    const bool same = p.x.dtype == dtype && p.residual.dtype == dtype && (!op.bias || p.bias.dtype == dtype);
+    const bool known = same && kit::whole_vectors(t, kWidth, {p.x, p.residual, p.bias, p.out}) &&
+                       kit::with_types<Types<bf16>, Types<half>, Types<float>>(dtype, dtype, [&](auto types) {
+                           launch_as<typename decltype(types)::In>(p, t, context);
+                       });
+    if (!known) launch_as<kit::Any>(p, t, context);
 }
 
 const RegisterImplementations<ResidualAdd> kKernels{

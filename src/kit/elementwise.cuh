@@ -8,6 +8,7 @@
 
 #include "kit/convert.cuh"
 #include "kit/launch.h"
+#include "kit/ptx/pdl.cuh"
 #include "kit/target.h"
 #include "kit/vector.cuh"
 #include "weft/device_info.h"
@@ -20,39 +21,56 @@ namespace weft::inline WEFT_TARGET::kit {
 // contiguous.
 struct RowTiles {
     std::int64_t rows = 0, dim = 0;
+    unsigned vectors = 0;  // in a row, the last one perhaps in part
     int lanes_log2 = 0;
-    unsigned threads = 32, column_blocks = 1, row_blocks = 1;
+    unsigned threads = 32, column_blocks = 1, row_blocks = 1, layers = 1;  // row_blocks in each of the layers
 
     LaunchShape shape() const {
-        return {.grid = dim3(column_blocks, row_blocks), .block = dim3(threads), .dependent = true};
+        return {.grid = dim3(column_blocks, row_blocks, layers), .block = dim3(threads), .dependent = true};
     }
     std::string describe() const {
         return "threads=" + std::to_string(threads) + " lanes=" + std::to_string(1 << lanes_log2) +
-               " grid=" + std::to_string(column_blocks) + "x" + std::to_string(row_blocks);
+               " grid=" + std::to_string(column_blocks) + "x" + std::to_string(row_blocks) +
+               (layers > 1 ? "x" + std::to_string(layers) : "");
     }
 };
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Host: how many lanes share a row: at least a warp along a row that has as many vectors, more if every lane
+// then has a full batch, fewer (down to 8) where the row's end would leave more of them idle.
+inline int row_lanes_log2(std::int64_t vectors, int batch, unsigned threads) {
+    int log2 = 0;
+    while ((1u << log2) < threads && (1 << log2) < (log2 < 5 ? vectors : divide_up(vectors, batch))) ++log2;
+    const auto padded = [&](int lanes_log2) {
+        const std::int64_t tile = static_cast<std::int64_t>(batch) << lanes_log2;
+        return divide_up(vectors, tile) * tile;
+    };
+    for (int fewer = log2 - 1; fewer >= 3; --fewer) {
+        if (padded(fewer) * 17 < padded(log2) * 16) log2 = fewer;
+    }
+    return log2;
+}
 
 // Host: tiles for rows of `dim` elements in vectors of `width`, `batch` a thread. Blocks shrink until there
 // is one for every multiprocessor; `max_blocks` bounds the grid, whose threads then loop.
 inline RowTiles tile_rows(std::int64_t rows, std::int64_t dim, int width, int batch, const DeviceInfo& device,
                           std::int64_t max_blocks = std::int64_t{1} << 30) {
-    const auto divide_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
     const std::int64_t vectors = std::max<std::int64_t>(1, divide_up(dim, width));
-    RowTiles tiles{.rows = rows, .dim = dim};
+    RowTiles tiles{.rows = rows, .dim = dim, .vectors = static_cast<unsigned>(vectors)};
     for (unsigned threads = 256;; threads /= 2) {
-        // At least a warp along a row that has as many vectors, more if every lane then has a full batch.
-        int log2 = 0;
-        while ((1u << log2) < threads && (1 << log2) < (log2 < 5 ? vectors : divide_up(vectors, batch)))
-            ++log2;
-        const std::int64_t lanes = std::int64_t{1} << log2, rows_a_block = threads >> log2;
-        const std::int64_t columns = divide_up(vectors, lanes * batch), tall = divide_up(rows, rows_a_block);
-        tiles.lanes_log2 = log2;
+        tiles.lanes_log2 = row_lanes_log2(vectors, batch, threads);
         tiles.threads = threads;
+        const std::int64_t columns = divide_up(vectors, std::int64_t{batch} << tiles.lanes_log2);
+        const std::int64_t tall = divide_up(rows, threads >> tiles.lanes_log2);
+        if (threads > 64 && columns * tall < device.sms) continue;
         tiles.column_blocks = static_cast<unsigned>(std::clamp<std::int64_t>(columns, 1, max_blocks));
-        tiles.row_blocks = static_cast<unsigned>(std::clamp<std::int64_t>(
-            tall, 1,
-            std::min<std::int64_t>(65535, std::max<std::int64_t>(1, max_blocks / tiles.column_blocks))));
-        if (threads == 64 || columns * tall >= device.sms) return tiles;
+        const std::int64_t down =
+            std::clamp<std::int64_t>(tall, 1, std::max<std::int64_t>(1, max_blocks / tiles.column_blocks));
+        tiles.row_blocks = static_cast<unsigned>(std::min<std::int64_t>(down, 65535));
+        tiles.layers = static_cast<unsigned>(
+            std::min<std::int64_t>(divide_up(down, tiles.row_blocks), max_blocks > 65535 ? 65535 : 1));
+        return tiles;
     }
 }
 
@@ -71,9 +89,11 @@ __device__ __forceinline__ void for_each_tile(const RowTiles& tiles, Body body) 
     const int lanes = 1 << tiles.lanes_log2, lane = static_cast<int>(threadIdx.x) & (lanes - 1);
     const std::int64_t step = lanes * kWidth;
     const std::int64_t rows_a_block = blockDim.x >> tiles.lanes_log2;
-    const std::int64_t first_row = blockIdx.y * rows_a_block + (threadIdx.x >> tiles.lanes_log2);
+    const std::int64_t first_row =
+        (blockIdx.z * gridDim.y + blockIdx.y) * rows_a_block + (threadIdx.x >> tiles.lanes_log2);
+    const std::int64_t next_row = gridDim.z * gridDim.y * rows_a_block;
     const std::int64_t first_column = blockIdx.x * (step * kBatch) + lane * kWidth;
-    for (std::int64_t row = first_row; row < tiles.rows; row += gridDim.y * rows_a_block) {
+    for (std::int64_t row = first_row; row < tiles.rows; row += next_row) {
         for (std::int64_t column = first_column; column < tiles.dim; column += gridDim.x * (step * kBatch)) {
             body(row, column, step);
         }
@@ -118,13 +138,168 @@ __device__ __forceinline__ void load_batch(Vec<T, N> (&vectors)[kBatch], const T
     }
 }
 
+// One operand: rows of vectors of some dtype.
+struct VectorRows {
+    void* data = nullptr;     // null: absent
+    std::int64_t stride = 0;  // elements from a row to the next
+    unsigned pitch = 0;       // the same in bytes, which whole vectors are found by
+    DType dtype = DType::fp32;
+    bool aligned = false;  // every row begins where a vector may be loaded whole
+};
+
+// Host: `tensor` in vectors of `width`.
+inline VectorRows vector_rows(const Tensor& tensor, int width) {
+    if (!tensor) return {};
+    const std::int64_t stride = fold_rows(tensor)->stride;
+    return {.data = tensor.data,
+            .stride = stride,
+            .pitch = static_cast<unsigned>(bytes(tensor.dtype, stride)),
+            .dtype = tensor.dtype,
+            .aligned = rows_aligned(tensor, width)};
+}
+
+// A thread's vector in the tiles of a batch of one: one of which it is known when the kernel is compiled that
+// it is whole, or elements [0, count) of one.
+struct WholeVector {
+    unsigned row, vector;
+};
+struct PartVector {
+    std::int64_t row, column;
+    int count;
+};
+
+template <class T, int N>
+__device__ __forceinline__ Vec<T, N> load(const VectorRows& rows, const WholeVector& at) {
+    const char* row = static_cast<const char*>(rows.data) + std::uint64_t{at.row} * rows.pitch;
+    return load_aligned<N>(reinterpret_cast<const T*>(row + std::uint64_t{at.vector} * (N * sizeof(T))));
+}
+template <class T, int N>
+__device__ __forceinline__ Vec<T, N> load(const VectorRows& rows, const PartVector& at) {
+    const T* from = static_cast<const T*>(rows.data) + at.row * rows.stride + at.column;
+    return load_vector<N>(from, at.count, rows.aligned);
+}
+
+// from_floats; four fp8 codes at a time, since codes that are put together byte by byte are also stored so.
+template <class T, int N>
+__device__ __forceinline__ Vec<T, N> packed(const float (&values)[N]) {
+    if constexpr ((std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>) && N % 4 == 0) {
+        using Four = std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x4_e4m3, __nv_fp8x4_e5m2>;
+        struct Words {
+            unsigned at[N / 4];
+        } words;
+#pragma unroll
+        for (int i = 0; i < N; i += 4) {
+            words.at[i / 4] = Four(make_float4(values[i], values[i + 1], values[i + 2], values[i + 3])).__x;
+        }
+        Vec<T, N> vector;
+        memcpy(static_cast<void*>(&vector), &words, sizeof(vector));
+        return vector;
+    } else {
+        return from_floats<T>(values);
+    }
+}
+
+template <class T, int N>
+__device__ __forceinline__ void store(const VectorRows& rows, const WholeVector& at,
+                                      const float (&values)[N]) {
+    char* row = static_cast<char*>(rows.data) + std::uint64_t{at.row} * rows.pitch;
+    store_aligned(reinterpret_cast<T*>(row + std::uint64_t{at.vector} * (N * sizeof(T))), packed<T>(values));
+}
+template <class T, int N>
+__device__ __forceinline__ void store(const VectorRows& rows, const PartVector& at,
+                                      const float (&values)[N]) {
+    T* to = static_cast<T*>(rows.data) + at.row * rows.stride + at.column;
+    store_vector(to, packed<T>(values), at.count, rows.aligned);
+}
+
+// Division of numbers below 2^31 by one that the host knows: a multiplication and a shift, exact since the
+// multiplier is 2^(31 + shift) / d rounded up, with 2^shift >= d.
+struct Divisor {
+    unsigned divisor = 1, multiplier = 1u << 31, shift = 0;
+
+    static Divisor of(std::int64_t d) {
+        d = std::max<std::int64_t>(1, d);  // what nothing is divided by may be 0
+        Divisor by{.divisor = static_cast<unsigned>(d)};
+        while (std::int64_t{1} << by.shift < d) ++by.shift;
+        by.multiplier =
+            static_cast<unsigned>(((std::uint64_t{1} << (31 + by.shift)) + by.divisor - 1) / by.divisor);
+        return by;
+    }
+    __device__ __forceinline__ unsigned quotient(unsigned n) const {
+        return __umulhi(2 * n, multiplier) >> shift;
+    }
+};
+
+// Kernels are templates over their dtypes. For the pairs that production runs, and operands of whole vectors,
+// there is an instantiation in which everything is known: its code is straight, its loads are in flight
+// together. All else takes an instantiation whose output has the type Any: its dtype is chosen once, outside
+// of the loops, and vectors may be parts.
+struct Any {};
+template <class In_, class Out_ = In_>
+struct Types {
+    using In = In_;
+    using Out = Out_;
+};
+
+// Host: calls use(Types<In, Out>()) with that of the pairs which `in` and `out` are, if there is one.
+template <class... Pairs, class Use>
+bool with_types(DType in, DType out, Use use) {
+    return ((kDTypeOf<typename Pairs::In> == in && kDTypeOf<typename Pairs::Out> == out &&
+             (use(Pairs()), true)) ||
+            ...);
+}
+// Host: calls `use` with a null pointer to the device type of an input that is not quantised.
+template <class Use>
+void with_input(DType dtype, Use use) {
+    switch (dtype) {
+        case DType::bf16: return use(static_cast<bf16*>(nullptr));
+        case DType::fp16: return use(static_cast<half*>(nullptr));
+        default: return use(static_cast<float*>(nullptr));
+    }
+}
+
+// Host: whether all vectors of the tiles are whole, in every operand, and each has a thread.
+inline bool whole_vectors(const RowTiles& tiles, int width, std::initializer_list<VectorRows> operands) {
+    const std::int64_t rows_a_block = tiles.threads >> tiles.lanes_log2;
+    return tiles.dim == std::int64_t{width} * tiles.vectors && tiles.rows >> 31 == 0 &&
+           std::int64_t{tiles.column_blocks} << tiles.lanes_log2 >= tiles.vectors &&
+           std::int64_t{tiles.row_blocks} * tiles.layers * rows_a_block >= tiles.rows &&
+           std::all_of(operands.begin(), operands.end(), [](const VectorRows& o) {
+               return o.data == nullptr || (o.aligned && o.stride >= 0 && o.stride < 1 << 29);
+           });
+}
+
+// Waits for the kernels before, lets the next one start, then calls body(a null pointer of the output's type,
+// the thread's vector): once, or, where Out is Any, for all vectors that the thread loops over.
+template <int kWidth, class Out, class Body>
+__device__ __forceinline__ void for_each_vector(const RowTiles& tiles, [[maybe_unused]] DType out,
+                                                Body body) {
+    if constexpr (std::is_same_v<Out, Any>) {
+        dependency_wait();
+        dependents_launch();
+        with_type(out, [&](auto* type) {
+            for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
+                body(type, PartVector{row, column, left<kWidth>(tiles.dim, column)});
+            });
+        });
+    } else {
+        const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2;
+        const WholeVector at{block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
+                             blockIdx.x * lanes + (threadIdx.x & (lanes - 1))};
+        dependency_wait();
+        dependents_launch();
+        if (at.row < static_cast<unsigned>(tiles.rows) && at.vector < tiles.vectors)
+            body(static_cast<Out*>(nullptr), at);
+    }
+}
+
 // Elements [0, count) of `values` as `dtype`, at element `index` of an array.
 template <int N>
 __device__ __forceinline__ void store_floats(DType dtype, void* data, std::int64_t index,
                                              const float (&values)[N], int count, bool aligned) {
     with_type(dtype, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        store_vector(static_cast<Out*>(data) + index, from_floats<Out>(values), count, aligned);
+        store_vector(static_cast<Out*>(data) + index, packed<Out>(values), count, aligned);
     });
 }
 
