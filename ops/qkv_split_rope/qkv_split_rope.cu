@@ -1,7 +1,6 @@
 // qkv_split_rope on the GPU and in the emulator: policy and launch.
 #include "ops/qkv_split_rope/qkv_split_rope.h"
 
-#include "kit/launch.h"
 #include "ops/qkv_split_rope/kernel.cuh"
 #include "weft/op.h"
 
@@ -18,29 +17,32 @@ SplitPlan plan(const QkvSplitRope& op, const DeviceInfo& device) {
     const std::int64_t tokens = op.qkv.dim(0), head_dim = op.q.dim(-1), q_heads = op.q.dim(1),
                        kv_heads = op.k_cache.dim(1);
     const kit::Rotation r = kit::rotation_of(op, head_dim, 0, 0);
-    SplitPlan plan{};
-    plan.block_tokens = kit::tokens_a_block(tokens, device);
     const std::int64_t units =
         (q_heads + kv_heads) * kit::head_units(r) + kv_heads * kit::copy_units(r.head_dim);
-    plan.threads =
-        static_cast<unsigned>(std::clamp<std::int64_t>((units * plan.block_tokens + 31) / 32 * 32, 64, 256));
-    plan.blocks = static_cast<unsigned>((tokens + plan.block_tokens - 1) / plan.block_tokens);
+    SplitPlan plan{};
+    plan.block_tokens = kit::tokens_a_block(tokens, units, device);
+    plan.threads = kit::unit_threads(units * plan.block_tokens, r.count * plan.block_tokens);
+    plan.blocks = static_cast<unsigned>(kit::divide_up(tokens, plan.block_tokens));
     plan.launches = kit::turn_launches(op.rotated());
     return plan;
 }
 
 HeadsOut heads_out(const Tensor& tensor) { return {tensor.data, tensor.stride[0], tensor.stride[1]}; }
 
-// Whether every head of the packed rows begins, like those of the outputs, where a vector may be loaded.
-bool all_aligned(const QkvSplitRope& op) {
-    return kit::heads_aligned(op.qkv, op.rotated()) && op.q.dim(-1) % (2 * kit::kTurnWidth) == 0 &&
-           kit::rows_aligned(op.q, kit::kTurnWidth) && kit::rows_aligned(op.k_cache, kit::kTurnWidth) &&
-           kit::rows_aligned(op.v_cache, kit::kTurnWidth);
+// Whether every head of the packed rows is one of whole vectors, like those of the outputs.
+bool all_whole(const QkvSplitRope& op) {
+    return kit::heads_whole(op.q.dim(-1), op.rotated()) && op.q.dim(-1) % (2 * kit::kTurnWidth) == 0 &&
+           kit::rows_aligned(op.qkv, kit::kTurnWidth) && kit::rows_aligned(op.q, kit::kTurnWidth) &&
+           kit::rows_aligned(op.k_cache, kit::kTurnWidth) && kit::rows_aligned(op.v_cache, kit::kTurnWidth);
 }
 
-SplitParams parameters(const QkvSplitRope& op, int block_tokens) {
+// `r` is the launch's: V goes with the first.
+SplitParams parameters(const QkvSplitRope& op, const kit::Rotation& r, int block_tokens) {
+    const std::int64_t q_heads = op.q.dim(1), kv_heads = op.k_cache.dim(1);
+    const std::int64_t head_units = kit::head_units(r),
+                       value_units = r.is_first() ? kit::copy_units(r.head_dim) : 0;
     return {.qkv = op.qkv.data,
-            .tokens = op.qkv.dim(0),
+            .tokens = static_cast<unsigned>(op.qkv.dim(0)),
             .qkv_stride = op.qkv.stride[0],
             .q = heads_out(op.q),
             .k = heads_out(op.k_cache),
@@ -50,38 +52,39 @@ SplitParams parameters(const QkvSplitRope& op, int block_tokens) {
             .cache_offset_add = op.cache_offset_add ? op.cache_offset_add.data : nullptr,
             .wide_offset_add = op.cache_offset_add.dtype == DType::int64,
             .position_stride = op.positions ? op.positions.stride[0] : 0,
-            .q_heads = static_cast<int>(op.q.dim(1)),
-            .kv_heads = static_cast<int>(op.k_cache.dim(1)),
-            .block_tokens = block_tokens,
-            .aligned = all_aligned(op)};
+            .q_heads = static_cast<unsigned>(q_heads),
+            .turned_heads = static_cast<unsigned>(q_heads + kv_heads),
+            .head_units = kit::Divisor::of(head_units),
+            .value_units = kit::Divisor::of(std::max<std::int64_t>(1, value_units)),
+            .token_units = kit::Divisor::of((q_heads + kv_heads) * head_units + kv_heads * value_units),
+            .block_tokens = static_cast<unsigned>(block_tokens)};
 }
 
 template <class T>
 void launch_as(const QkvSplitRope& op, Context& context) {
     if (op.qkv.numel() == 0) return;  // the caches are outputs that stay as they are
     const SplitPlan planned = plan(op, context.info());
-    const SplitParams p = parameters(op, planned.block_tokens);
     const kit::LaunchShape shape{
         .grid = dim3(planned.blocks), .block = dim3(planned.threads), .dependent = true};
+    const bool whole = all_whole(op);
     for (std::int64_t i = 0; i < planned.launches; ++i) {
         kit::Rotation r = kit::rotation_of(op, op.q.dim(-1), 0, i * kit::kTurnPairs);
         kit::set_frequencies(r, op.base, context);
-        kit::launch("qkv_split_rope", qkv_split_rope<T>, shape, context.stream(), r, p);
+        kit::launch("qkv_split_rope", whole ? qkv_split_rope<T, true> : qkv_split_rope<T, false>, shape,
+                    context.stream(), r, parameters(op, r, planned.block_tokens));
     }
 }
 
 void launch(const QkvSplitRope& op, Context& context) {
-    switch (op.qkv.dtype) {
-        case DType::bf16: return launch_as<kit::bf16>(op, context);
-        case DType::fp16: return launch_as<kit::half>(op, context);
-        default: return launch_as<float>(op, context);
-    }
+    kit::with_input(op.qkv.dtype,
+                    [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<QkvSplitRope> kKernels{
     kit::kTarget,
     {{"vectors",
       +[](const QkvSplitRope& op, const DeviceInfo&) -> const char* {
+          if (op.qkv.dim(0) >> 30 != 0) return "2^30 tokens or more";
           return op.qkv.dim(1) < (1 << 26) ? nullptr : "a row has 2^26 elements or more";
       },
       +[](const QkvSplitRope& op, const DeviceInfo& device) {

@@ -128,7 +128,7 @@ TEST(QkvSplitRope, PolicyFillsTheDevice) {
     EXPECT_THAT(
         test::configuration("qkv_split_rope qkv=bf16[968,2560] q=bf16[968,8,256] k_cache=bf16[978,1,256] "
                             "v_cache=bf16[978,1,256]"),
-        HasSubstr("tokens=2 threads=256 blocks=484 launches=1"));
+        HasSubstr("tokens=1 threads=160 blocks=968 launches=1"));
     EXPECT_THAT(test::configuration(kGood), HasSubstr("tokens=1 threads=64 blocks=4"));
 }
 

@@ -1,7 +1,6 @@
 // rope's kernel.
 #pragma once
 
-#include "kit/ptx/pdl.cuh"
 #include "kit/rotary.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -15,78 +14,89 @@ struct HeadStrides {
 };
 
 struct RopeParams {
-    std::int64_t tokens;          // of the whole batch
-    std::int64_t size[kLeading];  // the last is the tokens of one sequence
+    unsigned tokens;              // of the whole batch
+    bool one_axis;                // the leading axes but the last have size 1
+    kit::Divisor size[kLeading];  // the last is the tokens of one sequence
     HeadStrides x_strides, out_strides;
     std::int64_t position_stride[kLeading];
     const void* x;
     void* out;
-    std::int64_t heads;
-    int block_tokens;  // a power of two
-    bool in_place, aligned;
+    unsigned heads, heads_a_block;
+    kit::Divisor head_units, token_units;  // of a head, of the heads that a block takes
+    unsigned block_tokens;                 // a power of two
 };
 
-struct RopeShared {
-    kit::Turns turns;
-    std::int64_t position[kit::kTurnTokens], from[kit::kTurnTokens], to[kit::kTurnTokens];
+// Where a token's heads and its position lie, and its place in its sequence.
+struct RopeToken {
+    std::int64_t from = 0, to = 0, position = 0;
+    unsigned index = 0;
 };
-
-// Token `token`'s position, and where its heads lie.
-__device__ __forceinline__ void locate(const kit::Rotation& r, const RopeParams& p, std::int64_t token,
-                                       RopeShared& shared, int slot) {
-    std::int64_t rest = token, from = 0, to = 0, offset = 0, position = r.start;
+__device__ __forceinline__ RopeToken rope_token(const RopeParams& p, unsigned token) {
+    RopeToken at;
+    const auto step = [&](int axis, unsigned index) {
+        at.from += index * p.x_strides.axis[axis];
+        at.to += index * p.out_strides.axis[axis];
+        at.position += index * p.position_stride[axis];
+    };
+    at.index = token;
+    if (!p.one_axis) {
+        unsigned rest = p.size[kLeading - 1].quotient(token);
+        at.index = token - rest * p.size[kLeading - 1].divisor;
 #pragma unroll
-    for (int axis = kLeading - 1; axis >= 0; --axis) {
-        const std::int64_t next = p.size[axis] == 1 ? rest : rest / p.size[axis];
-        const std::int64_t index = rest - next * p.size[axis];
-        from += index * p.x_strides.axis[axis];
-        to += index * p.out_strides.axis[axis];
-        offset += index * p.position_stride[axis];
-        if (axis == kLeading - 1) position += index;
-        rest = next;
+        for (int axis = kLeading - 2; axis >= 0; --axis) {
+            const unsigned next = p.size[axis].quotient(rest);
+            step(axis, rest - next * p.size[axis].divisor);
+            rest = next;
+        }
     }
-    shared.from[slot] = from;
-    shared.to[slot] = to;
-    shared.position[slot] = r.positions != nullptr ? kit::position_at(r, offset) : position;
+    step(kLeading - 1, at.index);
+    return at;
 }
 
 // What     each pair (a, b) of x's heads → (a·cos − b·sin, b·cos + a·sin) in out; other elements copied
-// Mapping  a block takes up to 4 tokens: their angles go to shared memory, one sincosf a pair and token, then
-// a
-//          thread turns 8 pairs of one head at a time, two vectors of 8 elements (kit/rotary.cuh)
+// Mapping  a block takes up to 4 tokens and some of their heads: a thread asks for its unit, 8 pairs of a head
+//          in two vectors, then takes part in the angles, which go to shared memory, one sincosf a pair and
+//          token, and turns its unit when they are there (kit/rotary.cuh)
 // Traffic  x and out once: bound by memory; the angles cost 1/heads of what each head's own would
-// Needs    x and out the very same view, or apart
-template <class T>
-__global__ void __launch_bounds__(256)
+// Needs    x and out the very same view, or apart; kWhole: units of whole, aligned vectors
+template <class T, bool kWhole>
+__global__ void __launch_bounds__(512)
     rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const RopeParams p) {
-    RopeShared& shared = kit::block_shared<RopeShared>();
+    kit::Turns& turns = kit::block_shared<kit::Turns>();
+    const unsigned first = blockIdx.x * p.block_tokens, first_head = blockIdx.y * p.heads_a_block;
+    const unsigned tokens = p.tokens - first < p.block_tokens ? p.tokens - first : p.block_tokens;
+    const unsigned units = tokens * p.token_units.divisor;
+
+    unsigned i = threadIdx.x, slot = 0;
+    T* to = nullptr;  // null: nothing to turn
+    kit::UnitPlace place{};
+    kit::Unit<T> unit;
+    const auto fetch = [&] {
+        slot = p.token_units.quotient(i);
+        const unsigned rest = i - slot * p.token_units.divisor, head = p.head_units.quotient(rest);
+        to = nullptr;
+        if (i >= units || first_head + head >= p.heads) return;
+        place = kit::unit_place(r, static_cast<int>(rest - head * p.head_units.divisor));
+        const RopeToken token = rope_token(p, first + slot);
+        to = static_cast<T*>(p.out) + token.to + (first_head + head) * p.out_strides.head;
+        const T* from = static_cast<const T*>(p.x) + token.from + (first_head + head) * p.x_strides.head;
+        kit::load_unit<kWhole>(from, place, unit);
+    };
+    // Every slot, so that the angles need no mask: those beyond the last token repeat it.
+    const auto position = [&](unsigned at) -> std::int64_t {
+        const RopeToken token = rope_token(p, first + (at < tokens ? at : tokens - 1));
+        return r.positions != nullptr ? kit::position_at(r, token.position) : r.start + token.index;
+    };
+
     kit::dependency_wait();
     kit::dependents_launch();
-    const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * p.block_tokens;
-    const auto tokens =
-        static_cast<int>(p.tokens - first < p.block_tokens ? p.tokens - first : p.block_tokens);
-    // Every slot, so that the angles need no mask: those beyond the last token repeat it.
-    if (static_cast<int>(threadIdx.x) < p.block_tokens) {
-        const int slot = static_cast<int>(threadIdx.x);
-        locate(r, p, first + (slot < tokens ? slot : tokens - 1), shared, slot);
-    }
+    fetch();
+    kit::fill_turns(r, turns, static_cast<int>(p.block_tokens), position);
     __syncthreads();
-    kit::fill_turns(r, shared.turns, shared.position, p.block_tokens);
-    __syncthreads();
-
-    // In place, the elements that do not turn are where they belong.
-    const unsigned units = p.in_place ? kit::turn_units(r) : kit::head_units(r);
-    for (std::int64_t head0 = blockIdx.y * 256ll; head0 < p.heads; head0 += gridDim.y * 256ll) {
-        const auto heads = static_cast<unsigned>(p.heads - head0 < 256 ? p.heads - head0 : 256);
-        for (unsigned i = threadIdx.x; i < tokens * heads * units; i += blockDim.x) {
-            const unsigned row = i / units, unit = i - row * units, token = row / heads,
-                           head = row - token * heads;
-            const T* from =
-                static_cast<const T*>(p.x) + shared.from[token] + (head0 + head) * p.x_strides.head;
-            T* to = static_cast<T*>(p.out) + shared.to[token] + (head0 + head) * p.out_strides.head;
-            kit::turn_unit(r, from, to, static_cast<int>(unit), shared.turns.cos[token],
-                           shared.turns.sin[token], p.aligned);
-        }
+    while (i < units) {
+        if (to != nullptr) kit::finish_unit<kWhole>(r, to, place, unit, turns.cos[slot], turns.sin[slot]);
+        i += blockDim.x;
+        fetch();
     }
 }
 

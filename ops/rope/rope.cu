@@ -1,7 +1,6 @@
 // rope on the GPU and in the emulator: policy and launch.
 #include "ops/rope/rope.h"
 
-#include "kit/launch.h"
 #include "ops/rope/kernel.cuh"
 #include "weft/op.h"
 
@@ -10,19 +9,28 @@ namespace {
 
 struct RopePlan {
     int block_tokens;
+    std::int64_t heads;  // of a block
     unsigned threads, blocks, head_blocks;
     std::int64_t launches;
 };
 
+// A block takes as many heads as give 512 threads a unit each, fewer where the blocks would not occupy every
+// multiprocessor, but enough that no thread works out two angles.
 RopePlan plan(const Rope& op, const DeviceInfo& device) {
     const std::int64_t head_dim = op.x.dim(-1), heads = op.x.dim(-2), tokens = op.tokens();
     const kit::Rotation r = kit::rotation_of(op, head_dim, op.start, 0);
+    const std::int64_t units = std::max(1, kit::head_units(r)), fewest = std::max(64, r.count);
+    const std::int64_t most = std::max(std::max<std::int64_t>(1, 512 / units), kit::divide_up(heads, 65535));
     RopePlan plan{};
-    plan.block_tokens = kit::tokens_a_block(tokens, device);
-    const std::int64_t work = std::min<std::int64_t>(heads, 256) * kit::head_units(r) * plan.block_tokens;
-    plan.threads = static_cast<unsigned>(std::clamp<std::int64_t>((work + 31) / 32 * 32, 64, 256));
-    plan.blocks = static_cast<unsigned>((tokens + plan.block_tokens - 1) / plan.block_tokens);
-    plan.head_blocks = static_cast<unsigned>(std::clamp<std::int64_t>((heads + 255) / 256, 1, 65535));
+    plan.heads = std::max<std::int64_t>(
+        1, kit::divide_up(heads, std::max<std::int64_t>(1, kit::divide_up(heads, most))));
+    plan.block_tokens = kit::tokens_a_block(tokens, plan.heads * units, device);
+    const std::int64_t blocks = kit::divide_up(tokens, plan.block_tokens);
+    while (blocks * kit::divide_up(heads, plan.heads) < device.sms && plan.heads / 2 * units >= fewest)
+        plan.heads = kit::divide_up(plan.heads, 2);
+    plan.threads = kit::unit_threads(plan.heads * units * plan.block_tokens, r.count * plan.block_tokens);
+    plan.blocks = static_cast<unsigned>(blocks);
+    plan.head_blocks = static_cast<unsigned>(std::max<std::int64_t>(1, kit::divide_up(heads, plan.heads)));
     plan.launches = kit::turn_launches(op.rotated());
     return plan;
 }
@@ -30,51 +38,56 @@ RopePlan plan(const Rope& op, const DeviceInfo& device) {
 RopeParams parameters(const Rope& op, const RopePlan& plan) {
     RopeParams p{};
     const int axes = op.x.rank - 2;
+    p.one_axis = true;
     for (int i = 0; i < kLeading; ++i) {
         const int axis = axes - kLeading + i;  // the tokens are the last of the four
         const bool there = axis >= 0;
-        p.size[i] = there ? op.x.shape[axis] : 1;
+        p.size[i] = kit::Divisor::of(there ? op.x.shape[axis] : 1);
         p.x_strides.axis[i] = there ? op.x.stride[axis] : 0;
         p.out_strides.axis[i] = there ? op.out.stride[axis] : 0;
         p.position_stride[i] = there && op.positions ? op.positions.stride[axis] : 0;
+        if (i + 1 < kLeading && p.size[i].divisor != 1) p.one_axis = false;
     }
     p.x_strides.head = op.x.stride[axes];
     p.out_strides.head = op.out.stride[axes];
     p.x = op.x.data;
     p.out = op.out.data;
-    p.heads = op.x.dim(-2);
-    p.tokens = op.tokens();
-    p.block_tokens = plan.block_tokens;
-    p.in_place = op.x.data == op.out.data;
-    p.aligned = kit::heads_aligned(op.x, op.rotated()) && kit::heads_aligned(op.out, op.rotated());
+    p.heads = static_cast<unsigned>(op.x.dim(-2));
+    p.heads_a_block = static_cast<unsigned>(plan.heads);
+    p.tokens = static_cast<unsigned>(op.tokens());
+    p.block_tokens = static_cast<unsigned>(plan.block_tokens);
     return p;
 }
 
 template <class T>
 void launch_as(const Rope& op, Context& context) {
     const RopePlan planned = plan(op, context.info());
-    const RopeParams p = parameters(op, planned);
+    RopeParams p = parameters(op, planned);
+    const bool whole = kit::heads_whole(op.x.dim(-1), op.rotated()) &&
+                       kit::rows_aligned(op.x, kit::kTurnWidth) && kit::rows_aligned(op.out, kit::kTurnWidth);
     const kit::LaunchShape shape{
         .grid = dim3(planned.blocks, planned.head_blocks), .block = dim3(planned.threads), .dependent = true};
     for (std::int64_t i = 0; i < planned.launches; ++i) {
         kit::Rotation r = kit::rotation_of(op, op.x.dim(-1), op.start, i * kit::kTurnPairs);
         kit::set_frequencies(r, op.base, context);
-        kit::launch("rope", rope<T>, shape, context.stream(), r, p);
+        // In place, the elements that do not turn are where they belong.
+        const int units = op.x.data == op.out.data ? kit::turn_units(r) : kit::head_units(r);
+        p.head_units = kit::Divisor::of(units);
+        p.token_units = kit::Divisor::of(units * planned.heads);
+        kit::launch("rope", whole ? rope<T, true> : rope<T, false>, shape, context.stream(), r, p);
     }
 }
 
 void launch(const Rope& op, Context& context) {
-    switch (op.x.dtype) {
-        case DType::bf16: return launch_as<kit::bf16>(op, context);
-        case DType::fp16: return launch_as<kit::half>(op, context);
-        default: return launch_as<float>(op, context);
-    }
+    kit::with_input(op.x.dtype,
+                    [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<Rope> kKernels{
     kit::kTarget,
     {{"vectors",
       +[](const Rope& op, const DeviceInfo&) -> const char* {
+          if (op.tokens() >> 30 != 0 || op.x.dim(-2) >> 30 != 0) return "2^30 tokens or heads, or more";
           return op.x.dim(-1) <= 65536 ? nullptr : "head_dim is above 65536";
       },
       +[](const Rope& op, const DeviceInfo& device) {

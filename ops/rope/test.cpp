@@ -136,7 +136,13 @@ TEST(Rope, PolicyFillsTheDevice) {
                 HasSubstr("tokens=2 threads=256 blocks=484x1 launches=1"));
     EXPECT_THAT(test::configuration("rope x=bf16[10,8,256] out=bf16[10,8,256]"),
                 HasSubstr("tokens=1 threads=128 blocks=10x1"));
-    EXPECT_THAT(test::configuration("rope x=bf16[8192,32,128] out=bf16[8192,32,128]"), HasSubstr("tokens=4"));
+    EXPECT_THAT(test::configuration("rope x=bf16[8192,32,128] out=bf16[8192,32,128]"),
+                HasSubstr("tokens=1 threads=256 blocks=8192x1"));
+    EXPECT_THAT(test::configuration("rope x=bf16[8192,1,128] out=bf16[8192,1,128]"),
+                HasSubstr("tokens=4 threads=256 blocks=2048x1"));
+    // Few tokens: their heads over more blocks.
+    EXPECT_THAT(test::configuration("rope x=bf16[1,40,128] out=bf16[1,40,128]"),
+                HasSubstr("tokens=1 threads=96 blocks=1x4"));
     EXPECT_THAT(test::configuration("rope x=bf16[4,1,600] out=bf16[4,1,600]"), HasSubstr("launches=3"));
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kit/convert.cuh"
+#include "kit/elementwise.cuh"
 #include "kit/rotary.h"
 #include "kit/target.h"
 #include "kit/vector.cuh"
@@ -83,10 +83,10 @@ inline std::int64_t turn_launches(std::int64_t rotated) {
     return std::max<std::int64_t>(1, (rotated / 2 + kTurnPairs - 1) / kTurnPairs);
 }
 
-// Host: whether vectors of heads may be loaded whole: the halves of a head begin at multiples of a vector,
-// too.
-inline bool heads_aligned(const Tensor& heads, std::int64_t rotated) {
-    return rows_aligned(heads, kTurnWidth) && rotated / 2 % kTurnWidth == 0;
+// Host: whether all units of heads of `head_dim` elements are whole and aligned: both vectors of a unit begin
+// at multiples of one, and no unit is a part.
+inline bool heads_whole(std::int64_t head_dim, std::int64_t rotated) {
+    return rotated / 2 % kTurnWidth == 0 && (head_dim - rotated) % (2 * kTurnWidth) == 0;
 }
 
 struct alignas(16) Turns {
@@ -98,20 +98,29 @@ __device__ __forceinline__ std::int64_t position_at(const Rotation& r, std::int6
                             : static_cast<const std::int32_t*>(r.positions)[offset];
 }
 
-// Fills turns[t] for the block's `tokens` tokens (a power of two), whose positions are given. Lanes take
-// tokens first: the frequencies are launch constants, which a warp reads one address at a time.
-__device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, const std::int64_t* positions,
-                                           int tokens) {
+// The launch's frequencies as memory. The compiler, left to itself, reads a parameter through the constant
+// bank, which serves one address at a time: 32 for the neighbouring pairs of a warp.
+__device__ __forceinline__ const float* frequencies(const Rotation& r) {
+    const float* from = r.frequency;
+#if !defined(WEFT_EMULATOR)
+    asm volatile("" : "+l"(from));
+#endif
+    return from;
+}
+
+// Fills turns[t] for the block's `tokens` tokens (a power of two); position(t) gives their positions.
+template <class Position>
+__device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, int tokens, Position position) {
     const int shift = __ffs(tokens) - 1;
+    const float* frequency = frequencies(r);
     for (int i = static_cast<int>(threadIdx.x); i < tokens * r.count; i += static_cast<int>(blockDim.x)) {
         const int token = i & (tokens - 1), pair = i >> shift;
-        const std::int64_t position = positions[token];
         float c = 0.0f, s = 0.0f;
-        if (r.cos == nullptr) {
-            sincosf(static_cast<float>(position) * r.frequency[pair], &s, &c);
-        } else if (position >= 0 && position < r.table) {
-            c = load_as(r.table_dtype, r.cos, position * r.cos_row + (r.first + pair) * r.cos_step);
-            s = load_as(r.table_dtype, r.sin, position * r.sin_row + (r.first + pair) * r.sin_step);
+        if (r.cos == nullptr) [[likely]] {
+            sincosf(static_cast<float>(position(token)) * frequency[pair], &s, &c);
+        } else if (const std::int64_t row = position(token); row >= 0 && row < r.table) {
+            c = load_as(r.table_dtype, r.cos, row * r.cos_row + (r.first + pair) * r.cos_step);
+            s = load_as(r.table_dtype, r.sin, row * r.sin_row + (r.first + pair) * r.sin_step);
         }
         turns.cos[token][pair] = c;
         turns.sin[token][pair] = s;
@@ -119,7 +128,7 @@ __device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, cons
 }
 
 // A head is cut into units of 8 pairs to turn, then units of 16 elements to copy: those beyond the rotated
-// ones, which the launch of the first pairs takes along.
+// ones, which the launch of the first pairs takes along. A unit is two vectors of 8 elements.
 __host__ __device__ inline int turn_units(const Rotation& r) {
     return (r.count + kTurnWidth - 1) / kTurnWidth;
 }
@@ -130,12 +139,64 @@ __host__ __device__ inline int head_units(const Rotation& r) {
     return turn_units(r) + (r.is_first() ? copy_units(r.head_dim - 2 * r.half) : 0);
 }
 
-// Copies unit `unit` of the `elements` from `from`.
+struct UnitPlace {
+    int at[2];     // where the vectors begin, from the head on
+    int count[2];  // how many elements of them there are; not positive: none
+    int pair;      // the first one, among the launch's; -1 where elements are copied
+};
+__device__ __forceinline__ UnitPlace copy_place(int begin, int end) {
+    return {{begin, begin + kTurnWidth}, {end - begin, end - begin - kTurnWidth}, -1};
+}
+__device__ __forceinline__ UnitPlace unit_place(const Rotation& r, int unit) {
+    const int pair = unit * kTurnWidth, count = r.count - pair;
+    if (count <= 0) return copy_place(2 * r.half + (unit - turn_units(r)) * 2 * kTurnWidth, r.head_dim);
+    if (!r.interleaved) {
+        const int low = r.first + pair;
+        return {{low, low + r.half}, {count, count}, pair};
+    }
+    const int low = 2 * (r.first + pair);
+    return {{low, low + kTurnWidth}, {2 * count, 2 * count - kTurnWidth}, pair};
+}
+
+// A unit between memory and memory, in words: 16-bit elements would be taken apart, and so waited for, where
+// they only pass a branch. kWhole: both vectors are whole and aligned.
 template <class T>
-__device__ __forceinline__ void copy_unit(const T* from, T* to, int elements, int unit, bool aligned) {
-    constexpr int kWidth = 2 * kTurnWidth;
-    const int at = unit * kWidth, count = elements - at < kWidth ? elements - at : kWidth;
-    store_vector(to + at, load_vector<kWidth>(from + at, count, aligned), count, aligned);
+struct Unit {
+    static constexpr int kWords = kTurnWidth * static_cast<int>(sizeof(T)) / 4;
+    Vec<unsigned, kWords> part[2];
+};
+template <bool kWhole, class T>
+__device__ __forceinline__ void load_unit(const T* head, const UnitPlace& place, Unit<T>& unit) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const T* from = head + place.at[i];
+        if constexpr (kWhole) {
+            unit.part[i] = load_aligned<Unit<T>::kWords>(reinterpret_cast<const unsigned*>(from));
+        } else {
+            const auto vector = load_elements<kTurnWidth>(from, place.count[i], T());
+            memcpy(static_cast<void*>(&unit.part[i]), static_cast<const void*>(&vector), sizeof(vector));
+        }
+    }
+}
+template <bool kWhole, class T>
+__device__ __forceinline__ void store_unit(T* head, const UnitPlace& place, const Unit<T>& unit) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        T* to = head + place.at[i];
+        if constexpr (kWhole) {
+            store_aligned(reinterpret_cast<unsigned*>(to), unit.part[i]);
+        } else {
+            Vec<T, kTurnWidth> vector;
+            memcpy(static_cast<void*>(&vector), static_cast<const void*>(&unit.part[i]), sizeof(vector));
+            store_elements(to, vector, place.count[i]);
+        }
+    }
+}
+template <class T>
+__device__ __forceinline__ void unit_floats(const Unit<T>& unit, int part, float (&values)[kTurnWidth]) {
+    Vec<T, kTurnWidth> vector;
+    memcpy(static_cast<void*>(&vector), static_cast<const void*>(&unit.part[part]), sizeof(vector));
+    to_floats(vector, values);
 }
 
 // (a, b) → (a·cos − b·sin, b·cos + a·sin)
@@ -150,51 +211,49 @@ __device__ __forceinline__ void turn(float (&a)[N], float (&b)[N], const float* 
     }
 }
 
-// Turns, or copies, unit `unit` of a head. `from` may be `to`: a unit is read before it is written.
-template <class T>
-__device__ __forceinline__ void turn_unit(const Rotation& r, const T* from, T* to, int unit, const float* cos,
-                                          const float* sin, bool aligned) {
-    constexpr int kWidth = kTurnWidth;
-    const int pair = unit * kWidth, count = r.count - pair < kWidth ? r.count - pair : kWidth;
-    if (count <= 0) {
-        const int rotated = 2 * r.half;
-        copy_unit(from + rotated, to + rotated, r.head_dim - rotated, unit - turn_units(r), aligned);
-        return;
-    }
-    float a[kWidth], b[kWidth];
+// Stores a unit: its pairs turned by cos and sin of their token, or its elements as they are.
+template <bool kWhole, class T>
+__device__ __forceinline__ void finish_unit(const Rotation& r, T* head, const UnitPlace& place,
+                                            const Unit<T>& unit, const float* cos, const float* sin) {
+    if (place.pair < 0) return store_unit<kWhole>(head, place, unit);
+    float low[kTurnWidth], high[kTurnWidth];
+    unit_floats(unit, 0, low);
+    unit_floats(unit, 1, high);
+    cos += place.pair, sin += place.pair;
     if (r.interleaved) {
-        const int at = 2 * (r.first + pair);
-        float both[2 * kWidth];
-        to_floats(load_vector<2 * kWidth>(from + at, 2 * count, aligned), both);
+        constexpr int kHalf = kTurnWidth / 2;
+        float a[kTurnWidth], b[kTurnWidth];
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) a[i] = both[2 * i], b[i] = both[2 * i + 1];
-        turn(a, b, cos + pair, sin + pair);
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) both[2 * i] = a[i], both[2 * i + 1] = b[i];
-        store_vector(to + at, from_floats<T>(both), 2 * count, aligned);
-    } else {
-        const int low = r.first + pair, high = low + r.half;
-        Vec<T, kWidth> first, second;
-        if (aligned) {  // then every unit is whole; one branch, so that both loads are in flight together
-            first = load_aligned<kWidth>(from + low);
-            second = load_aligned<kWidth>(from + high);
-        } else {
-            first = load_elements<kWidth>(from + low, count, T());
-            second = load_elements<kWidth>(from + high, count, T());
+        for (int i = 0; i < kHalf; ++i) {
+            a[i] = low[2 * i], b[i] = low[2 * i + 1];
+            a[kHalf + i] = high[2 * i], b[kHalf + i] = high[2 * i + 1];
         }
-        to_floats(first, a);
-        to_floats(second, b);
-        turn(a, b, cos + pair, sin + pair);
-        store_vector(to + low, from_floats<T>(a), count, aligned);
-        store_vector(to + high, from_floats<T>(b), count, aligned);
+        turn(a, b, cos, sin);
+#pragma unroll
+        for (int i = 0; i < kHalf; ++i) {
+            low[2 * i] = a[i], low[2 * i + 1] = b[i];
+            high[2 * i] = a[kHalf + i], high[2 * i + 1] = b[kHalf + i];
+        }
+    } else {
+        turn(low, high, cos, sin);
     }
+    store_vector(head + place.at[0], from_floats<T>(low), kWhole ? kTurnWidth : place.count[0], kWhole);
+    store_vector(head + place.at[1], from_floats<T>(high), kWhole ? kTurnWidth : place.count[1], kWhole);
 }
 
-// Host: how many tokens a block takes, a power of two, so that there are blocks for every multiprocessor.
-inline int tokens_a_block(std::int64_t tokens, const DeviceInfo& device) {
+// Host: how many tokens a block takes, a power of two: as many as give its threads a unit each, and leave
+// blocks for every multiprocessor.
+inline int tokens_a_block(std::int64_t tokens, std::int64_t units, const DeviceInfo& device) {
     int count = kTurnTokens;
-    while (count > 1 && (tokens + count - 1) / count < 2 * device.sms) count /= 2;
+    while (count > 1 && (count * units > 256 || divide_up(tokens, count) < 2 * device.sms)) count /= 2;
     return count;
+}
+
+// Host: a block's threads: one for each of `units`, and for each of `angles`, up to 512.
+inline unsigned unit_threads(std::int64_t units, std::int64_t angles) {
+    const std::int64_t rounds = std::max<std::int64_t>(1, divide_up(units, 512));
+    const std::int64_t wanted = std::max(divide_up(units, rounds), angles);
+    return static_cast<unsigned>(std::clamp<std::int64_t>(divide_up(wanted, 32) * 32, 64, 512));
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit
