@@ -2,52 +2,33 @@
 #pragma once
 
 #include "kit/elementwise.cuh"
-#include "kit/ptx/pdl.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-inline constexpr int kWidth = 16;  // elements of a vector: 16 bytes of codes
-inline constexpr int kBatch = 2;
+inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit output
 
-template <class T>
-struct Codes {
-    const T* x;
-    std::int64_t stride;
-    bool aligned;
-    const float *scale, *token_scale;  // null: 1
-};
-
-struct RealOut {
-    void* data;
-    std::int64_t stride;
-    DType dtype;
-    bool aligned;
+struct Scales {
+    const float *tensor, *token;  // null: 1
 };
 
 // What     out = x · scale
-// Mapping  a thread owns kBatch vectors of 16 codes of a row, `lanes` vectors apart (kit/elementwise.cuh)
+// Mapping  a thread owns one vector of 8 codes of a row (kit/elementwise.cuh)
 // Traffic  the codes once, out once: bound by memory
-// Needs    at most one of scale and token_scale
-template <class T>
-__global__ void __launch_bounds__(256) dequantize(Codes<T> in, RealOut out, kit::RowTiles tiles) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    const float tensor_scale = in.scale != nullptr ? *in.scale : 1.0f;
-    kit::for_each_tile<kWidth, kBatch>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
-        const float scale = in.token_scale != nullptr ? in.token_scale[row] : tensor_scale;
-        kit::Vec<T, kWidth> codes[kBatch];
-        kit::load_batch(codes, in.x + row * in.stride, tiles.dim, column, step, in.aligned);
+// Needs    at most one of the two scales
+template <class T, class Out>
+__global__ void __launch_bounds__(256)
+    dequantize(kit::VectorRows in, Scales scales, kit::VectorRows out, kit::RowTiles tiles) {
+    kit::for_each_vector<kWidth, Out>(tiles, out.dtype, [&](auto* type, const auto& at) {
+        const float scale = scales.token != nullptr    ? scales.token[at.row]
+                            : scales.tensor != nullptr ? *scales.tensor
+                                                       : 1.0f;
+        const auto codes = kit::load<T, kWidth>(in, at);
+        float values[kWidth];
+        kit::to_floats(codes, values);
 #pragma unroll
-        for (int b = 0; b < kBatch; ++b) {
-            const std::int64_t at = column + b * step;
-            float values[kWidth];
-            kit::to_floats(codes[b], values);
-#pragma unroll
-            for (float& value : values) value *= scale;
-            kit::store_floats(out.dtype, out.data, row * out.stride + at, values,
-                              kit::left<kWidth>(tiles.dim, at), out.aligned);
-        }
+        for (float& value : values) value *= scale;
+        kit::store<std::remove_pointer_t<decltype(type)>>(out, at, values);
     });
 }
 

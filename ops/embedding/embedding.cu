@@ -8,26 +8,30 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 kit::RowTiles tiles(const Embedding& op, const DeviceInfo& device) {
-    return kit::tile_rows(op.ids.numel(), op.out.dim(-1), kWidth, kBatch, device);
+    return kit::tile_rows(op.ids.numel(), op.out.dim(-1), kWidth, 1, device);
 }
 
-template <class T>
-void launch_as(const Embedding& op, Context& context) {
-    const kit::RowTiles t = tiles(op, context.info());
-    const Ids ids{op.ids.data, op.ids.dtype == DType::int64};
-    const Table<T> table{op.table.as<const T>(), op.table.dim(0), fold_rows(op.table)->stride,
-                         kit::rows_aligned(op.table, kWidth)};
-    const EmbeddingOut out{op.out.data, fold_rows(op.out)->stride, op.out.dtype,
-                           kit::rows_aligned(op.out, kWidth)};
-    kit::launch("embedding", embedding<T>, t.shape(), context.stream(), ids, table, op.scale, out, t);
+template <class T, class Out>
+void launch_as(const Embedding& op, const Table& table, const kit::RowTiles& t, Context& context) {
+    kit::launch("embedding", embedding<T, Out>, t.shape(), context.stream(),
+                Ids{op.ids.data, op.ids.dtype == DType::int64}, table, kit::vector_rows(op.out, kWidth), t);
 }
 
 void launch(const Embedding& op, Context& context) {
-    switch (op.table.dtype) {
-        case DType::bf16: return launch_as<kit::bf16>(op, context);
-        case DType::fp16: return launch_as<kit::half>(op, context);
-        default: return launch_as<float>(op, context);
-    }
+    using kit::bf16, kit::half, kit::Types;
+    const kit::RowTiles t = tiles(op, context.info());
+    const Table table{kit::vector_rows(op.table, kWidth), op.table.dim(0), op.scale};
+    const bool known = table.vocab >> 31 == 0 &&
+                       kit::whole_vectors(t, kWidth, {table.rows, kit::vector_rows(op.out, kWidth)}) &&
+                       kit::with_types<Types<bf16>, Types<half>, Types<float>>(
+                           op.table.dtype, op.out.dtype, [&](auto types) {
+                               using T = typename decltype(types)::In;
+                               launch_as<T, T>(op, table, t, context);
+                           });
+    if (known) return;
+    kit::with_input(op.table.dtype, [&](auto* type) {
+        launch_as<std::remove_pointer_t<decltype(type)>, kit::Any>(op, table, t, context);
+    });
 }
 
 const RegisterImplementations<Embedding> kKernels{

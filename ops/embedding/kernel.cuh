@@ -2,19 +2,16 @@
 #pragma once
 
 #include "kit/elementwise.cuh"
-#include "kit/ptx/pdl.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-inline constexpr int kWidth = 8;
-inline constexpr int kBatch = 4;
+inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit table
 
-template <class T>
 struct Table {
-    const T* data;
-    std::int64_t vocab, stride;
-    bool aligned;
+    kit::VectorRows rows;
+    std::int64_t vocab;
+    float scale;
 };
 
 struct Ids {
@@ -22,39 +19,25 @@ struct Ids {
     bool wide;  // 64 bits an id
 };
 
-struct EmbeddingOut {
-    void* data;
-    std::int64_t stride;
-    DType dtype;
-    bool aligned;
-};
-
 // What     out[row] = table[ids[row]] · scale; zeros for an id outside the table
-// Mapping  a thread owns kBatch vectors of a row, `lanes` vectors apart (kit/elementwise.cuh), and reads its id
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh), and reads its id
 // Traffic  one table row and one output row an id: bound by memory, and by the latency of id, then row
 // Needs    nothing: no id makes it read outside the table
-template <class T>
+template <class T, class Out>
 __global__ void __launch_bounds__(256)
-    embedding(Ids ids, Table<T> table, float scale, EmbeddingOut out, kit::RowTiles tiles) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    kit::for_each_tile<kWidth, kBatch>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
-        const std::int64_t id = ids.wide ? static_cast<const std::int64_t*>(ids.data)[row]
-                                         : static_cast<const std::int32_t*>(ids.data)[row];
-        const bool known = id >= 0 && id < table.vocab;
-        const T* from = table.data + (known ? id : 0) * table.stride;
-        kit::Vec<T, kWidth> vectors[kBatch];
-        kit::load_batch(vectors, from, known ? tiles.dim : 0, column, step, table.aligned);
+    embedding(Ids ids, Table table, kit::VectorRows out, kit::RowTiles tiles) {
+    kit::for_each_vector<kWidth, Out>(tiles, out.dtype, [&](auto* type, const auto& at) {
+        const std::int64_t id = ids.wide ? static_cast<const std::int64_t*>(ids.data)[at.row]
+                                         : static_cast<const std::int32_t*>(ids.data)[at.row];
+        float values[kWidth] = {};
+        if (id >= 0 && id < table.vocab) {
+            auto from = at;
+            from.row = static_cast<decltype(from.row)>(id);
+            kit::to_floats(kit::load<T, kWidth>(table.rows, from), values);
 #pragma unroll
-        for (int b = 0; b < kBatch; ++b) {
-            const std::int64_t at = column + b * step;
-            float values[kWidth];
-            kit::to_floats(vectors[b], values);
-#pragma unroll
-            for (float& value : values) value = known ? value * scale : 0.0f;
-            kit::store_floats(out.dtype, out.data, row * out.stride + at, values,
-                              kit::left<kWidth>(tiles.dim, at), out.aligned);
+            for (float& value : values) value *= table.scale;
         }
+        kit::store<std::remove_pointer_t<decltype(type)>>(out, at, values);
     });
 }
 
