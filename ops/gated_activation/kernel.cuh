@@ -39,7 +39,7 @@ struct GatedOut {
 
 // What     out = act(gate)·up / scale
 // Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh)
-// Traffic  gate and up once, out once: bound by memory. Two loads of 16 bytes in flight a thread; about 11
+// Traffic  gate and up once, out once: bound by memory. Two loads of 16 bytes in flight a thread; about 15
 //          instructions an element, two of them on the special-function unit
 // Needs    out may be gate's or up's memory: a thread reads its vectors before it writes there
 template <class T, class Out, bool kErf>
