@@ -112,8 +112,8 @@ void Encoder::record(Steps& steps, bool on, const Tensor& x, std::int64_t layer,
     if (on) steps.add("calibrate", Amax{.x = x, .amax = site(amax_.view, layer, index)});
 }
 
-void Encoder::add_linear(Steps& steps, const char* label, const Linear& linear, const Tensor& in,
-                         std::int64_t layer, std::int64_t index, const Tensor& out, bool residual) const {
+Gemm Encoder::product(const Linear& linear, const Tensor& in, std::int64_t layer, std::int64_t index,
+                      const Tensor& out) const {
     Gemm gemm{.a = in, .b = linear.weight.view, .out = out};
     if (is_fp8(in.dtype)) {
         gemm.b = linear.codes.view;
@@ -121,8 +121,30 @@ void Encoder::add_linear(Steps& steps, const char* label, const Linear& linear, 
         gemm.b_scale = linear.scale.view;
         gemm.fast_accumulation = true;
     }
-    if (residual) gemm.residual = out;
+    return gemm;
+}
+
+void Encoder::add_to_stream(Steps& steps, const char* label, Gemm gemm) const {
+    gemm.residual = gemm.out;
     steps.add(label, gemm);
+}
+
+// One product that gates where a kernel is made for that; else the product of both halves, and a pass over them.
+void Encoder::add_gated(Steps& steps, const Linear& gate_up, const Tensor& in, std::int64_t layer,
+                        const Tensor& out, const Tensor& out_scale) const {
+    Gemm gated = product(gate_up, in, layer, ffn_norm, out);
+    const Tensor both = gated.b;
+    gated.b = both.slice(0, 0, config_.ffn);
+    gated.up = both.slice(0, config_.ffn, 2 * config_.ffn);
+    gated.up_scale = gated.b_scale;
+    gated.out_scale = out_scale;
+    gated.activation = Gemm::Activation::gelu_tanh;
+    if (Prepared<Gemm>(gated, context_).implementation() == "wgmma") return steps.add("gate_up", gated);
+    steps.add("gate_up", product(gate_up, in, layer, ffn_norm, gate_up_.view));
+    steps.add("geglu", GatedActivation{.out = out,
+                                       .x = gate_up_.view,
+                                       .scale = out_scale,
+                                       .activation = GatedActivation::Activation::gelu_tanh});
 }
 
 void Encoder::add_layer(Steps& steps, std::int64_t index, Precision precision, bool recording) const {
@@ -142,7 +164,7 @@ void Encoder::add_layer(Steps& steps, std::int64_t index, Precision precision, b
                               .eps = config_.norm_eps,
                               .weight_offset = 1});
     record(steps, recording, normed, index, attention_norm);
-    add_linear(steps, "qkv", layer.qkv, normed, index, attention_norm, qkv_.view, false);
+    steps.add("qkv", product(layer.qkv, normed, index, attention_norm, qkv_.view));
     steps.add("rope", QkvSplitRope{.qkv = qkv_.view,
                                    .q = queries_.view,
                                    .k_cache = keys,
@@ -157,8 +179,9 @@ void Encoder::add_layer(Steps& steps, std::int64_t index, Precision precision, b
         steps.add("quantize",
                   Quantize{.x = attended_.view, .out = attended8_.view, .scale = scale(attention_output)});
     }
-    add_linear(steps, "out", layer.out, fp8 ? attended8_.view : attended_.view, index, attention_output,
-               stream_.view, true);
+    add_to_stream(
+        steps, "out",
+        product(layer.out, fp8 ? attended8_.view : attended_.view, index, attention_output, stream_.view));
     steps.add("norm", RmsNorm{.x = stream_.view,
                               .weight = layer.post_attention_norm.view,
                               .out = normed,
@@ -166,13 +189,9 @@ void Encoder::add_layer(Steps& steps, std::int64_t index, Precision precision, b
                               .eps = config_.norm_eps,
                               .weight_offset = 1});
     record(steps, recording, normed, index, ffn_norm);
-    add_linear(steps, "gate_up", layer.gate_up, normed, index, ffn_norm, gate_up_.view, false);
-    steps.add("geglu", GatedActivation{.out = activated,
-                                       .x = gate_up_.view,
-                                       .scale = scale(ffn_activation),
-                                       .activation = GatedActivation::Activation::gelu_tanh});
+    add_gated(steps, layer.gate_up, normed, index, activated, scale(ffn_activation));
     record(steps, recording, activated, index, ffn_activation);
-    add_linear(steps, "down", layer.down, activated, index, ffn_activation, stream_.view, true);
+    add_to_stream(steps, "down", product(layer.down, activated, index, ffn_activation, stream_.view));
 }
 
 Steps Encoder::steps(Precision precision) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/image.h"
+#include "ops/gemm/gemm.h"
 #include "pipelines/pi05/step.h"
 #include "pipelines/pi05/weights.h"
 
@@ -57,8 +58,12 @@ class Encoder {
 
     void add_embedding(Steps& steps) const;
     void add_layer(Steps& steps, std::int64_t index, Precision precision, bool record) const;
-    void add_linear(Steps& steps, const char* label, const Linear& linear, const Tensor& in,
-                    std::int64_t layer, std::int64_t site, const Tensor& out, bool residual) const;
+    // The product with a projection's weights, of activations that were measured at `site`.
+    Gemm product(const Linear& linear, const Tensor& in, std::int64_t layer, std::int64_t site,
+                 const Tensor& out) const;
+    void add_to_stream(Steps& steps, const char* label, Gemm gemm) const;
+    void add_gated(Steps& steps, const Linear& gate_up, const Tensor& in, std::int64_t layer,
+                   const Tensor& out, const Tensor& out_scale) const;
     void record(Steps& steps, bool on, const Tensor& x, std::int64_t layer, std::int64_t index) const;
 
     GemmaConfig config_;
