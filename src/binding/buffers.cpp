@@ -1,6 +1,7 @@
 // weft.buffers.NAME(present, options..., tensors...): a call by numbers and buffers alone, as XLA makes one.
 #include <tvm/ffi/function.h>
 
+#include <cfenv>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +11,22 @@
 
 namespace weft::binding {
 namespace {
+
+// XLA's threads flush subnormal numbers to zero; a call on the CPU must not, or its results depend on the
+// caller.
+class DefaultArithmetic {
+   public:
+    DefaultArithmetic() {
+        std::fegetenv(&callers_);
+        std::fesetenv(FE_DFL_ENV);
+    }
+    ~DefaultArithmetic() { std::fesetenv(&callers_); }
+    DefaultArithmetic(const DefaultArithmetic&) = delete;
+    DefaultArithmetic& operator=(const DefaultArithmetic&) = delete;
+
+   private:
+    std::fenv_t callers_{};
+};
 
 // Bit i of `present` says that field i is there. The tensors are those that the call reads, then those that
 // it writes, each in the contract's order: an in-out field comes twice, and the second is the one that is
@@ -28,6 +45,7 @@ void call(const OpEntry& entry, tvm::ffi::PackedArgs args) {
     Call call(contract);
     const int options = static_cast<int>(contract.options().size());
     call.read(fields, args.Slice(1 + options), args.Slice(1, 1 + options));
+    const DefaultArithmetic arithmetic;
     run(entry, call);
 }
 

@@ -32,7 +32,7 @@ FINDS = {
     "gone": r"block has ended|AddressSanitizer: heap-use-after-free",
     "dependency": r"dependency_wait",
     "alignment": r"misaligned|not a multiple of",
-    "barrier": r"divergent|deadlock",
+    "barrier": r"divergent|deadlock|no initialised mbarrier",
     "operation": r"on its way|is still read by|the block ends while|after the operation was issued",
     "transactions": r"bytes of transactions|an arrival too many|too few bytes",
     "fence": r"without fence_proxy_async|no wgmma_fence|no fence_mbarrier_init",
