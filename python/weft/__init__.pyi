@@ -227,7 +227,8 @@ def gemm(
     out: _Array | None = None,
     out_dtype: _DType | None = None,
 ) -> _Array:
-    """out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + up_bias)] + residual) / out_scale
+    """out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + up_bias)] +
+        residual) / out_scale
 
     Args:
         a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Activations.

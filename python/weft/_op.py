@@ -180,7 +180,7 @@ def docstring(contract: Contract) -> str:
         dtypes = ", ".join(field.dtypes)
         return describe(field.name, f"[{field.axes}] {dtypes}. {_sentence(field.meaning)}{update}{ask}{note}")
 
-    lines = [contract.formula, "", "Args:"]
+    lines = [wrap(contract.formula, "    "), "", "Args:"]
     lines += [field_text(field) for field in contract.inputs]
     for option in contract.options:
         values = f" One of {', '.join(option.choices)}." if option.choices else ""

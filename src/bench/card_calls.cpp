@@ -95,12 +95,12 @@ std::vector<Callable> card_calls(Context& context, double bytes, double rotated)
             read(at, each, sums, *c);
         },
         [memory, c](std::size_t set) {
-            fill_bytes(memory->at(set), c->device(), kPattern,
-                       static_cast<std::size_t>(memory->each));
+            fill_bytes(memory->at(set), c->device(), kPattern, static_cast<std::size_t>(memory->each));
             return check_read(*memory, set, *c);
         }));
     calls.push_back(callable(
-        "card launch", [c, nothing = kernels.nothing](char*) { nothing(*c); }, [](std::size_t) { return std::string(); }));
+        "card launch", [c, nothing = kernels.nothing](char*) { nothing(*c); },
+        [](std::size_t) { return std::string(); }));
     return calls;
 }
 

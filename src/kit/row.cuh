@@ -105,19 +105,20 @@ struct RowPart {
     }
 };
 
-// The V vectors that a thread holds: in registers, in its own slots of the dynamic shared array, or none.
+// The V vectors that a thread holds, as they came from memory: in registers, in its own slots of the dynamic shared
+// array, or none.
 template <class T, int N, int V>
 struct RowHome {
-    __device__ __forceinline__ Vec<T, N>& at(int v) { return vec[v]; }
-    __device__ __forceinline__ const Vec<T, N>& at(int v) const { return vec[v]; }
-    Vec<T, N> vec[V];
+    __device__ __forceinline__ Words<T, N>& at(int v) { return words[v]; }
+    __device__ __forceinline__ const Words<T, N>& at(int v) const { return words[v]; }
+    Words<T, N> words[V];
 };
 template <class T, int N>
 struct RowHome<T, N, kStreamedRow> {};
 template <class T, int N>
 struct RowHome<T, N, kSharedRow> {
-    __device__ __forceinline__ Vec<T, N>& at(int v) const {
-        return dynamic_shared<Vec<T, N>>()[static_cast<unsigned>(v) * blockDim.x + threadIdx.x];
+    __device__ __forceinline__ Words<T, N>& at(int v) const {
+        return dynamic_shared<Words<T, N>>()[static_cast<unsigned>(v) * blockDim.x + threadIdx.x];
     }
 };
 
@@ -138,7 +139,7 @@ class RowSlice {
                 Vec<T, N> padding;
 #pragma unroll
                 for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
-                part.each<N, V>([&](int v, std::int64_t) { home_.at(v) = padding; });
+                part.each<N, V>([&](int v, std::int64_t) { home_.at(v) = as_words(padding); });
                 return;
             }
             const T* data = static_cast<const T*>(from.data) + row * from.stride;
@@ -146,7 +147,7 @@ class RowSlice {
                 if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
                     cp_async_16(&home_.at(v), data + index);
                 } else {
-                    home_.at(v) = load_aligned<N>(data + index);
+                    home_.at(v) = load_words<N>(data + index);
                 }
             });
             if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
@@ -158,7 +159,7 @@ class RowSlice {
 
     __device__ __forceinline__ void get(int v, std::int64_t index, float (&to)[N]) const {
         if constexpr (V != kStreamedRow) {
-            if (kUniform || held_) return to_floats(home_.at(v), to);
+            if (kUniform || held_) return to_floats(as_vector<T, N>(home_.at(v)), to);
         }
         if (from_->data == nullptr) {
 #pragma unroll
@@ -172,7 +173,7 @@ class RowSlice {
 
     // Holds `vector` in slot v from now on; `hold` says that all slots are set.
     __device__ __forceinline__ void put(int v, const Vec<T, N>& vector) {
-        if constexpr (V != kStreamedRow) home_.at(v) = vector;
+        if constexpr (V != kStreamedRow) home_.at(v) = as_words(vector);
     }
     __device__ __forceinline__ void hold() { held_ = V != kStreamedRow; }
 

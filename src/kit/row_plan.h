@@ -99,14 +99,14 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     static constexpr double kOverlap[] = {0, 0.6, 0.95, 1};
     const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    // Four vectors a thread: fewer make more threads meet for a row, more are loads that wait for registers; shared
-    // memory is one more way.
+    // Four vectors a thread: fewer make more threads meet for a row, more leave room for few rows; shared memory is one
+    // more way.
     const double burden = plan.vectors == 1   ? 6
                           : plan.vectors == 2 ? 1.5
                           : plan.vectors == 4 ? 0
-                          : plan.vectors == 8 ? 0.3
+                          : plan.vectors == 8 ? 6
                                               : 4;
-    return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 3)] * (1 - 0.08 * split) - burden;
+    return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 3)] * (1 - 0.2 * split) - burden;
 }
 
 // The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.

@@ -20,37 +20,48 @@ struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vec {
     __host__ __device__ const T& operator[](int i) const { return at[i]; }
 };
 
-namespace detail {
-// The accesses that a vector is moved by.
-template <class V>
+// The accesses that a vector is moved by. A vector that waits for its use is best kept so: unpacked, it would be
+// waited for where it is loaded, before the next load.
+template <class T, int N>
 struct Words {
-    static constexpr int kBytes = sizeof(V) < 16 ? static_cast<int>(sizeof(V)) : 16;
-    static constexpr int kCount = static_cast<int>(sizeof(V)) / kBytes;
-    using Word = Raw<Vec<std::uint8_t, kBytes>>;
+    static constexpr int kBytes = sizeof(Vec<T, N>) < 16 ? static_cast<int>(sizeof(Vec<T, N>)) : 16;
+    static constexpr int kCount = static_cast<int>(sizeof(Vec<T, N>)) / kBytes;
+    using Word = detail::Raw<Vec<std::uint8_t, kBytes>>;
     Word at[kCount];
 };
-}  // namespace detail
 
-// The address must be aligned to alignof(Vec<T, N>).
-template <int N, class T>
-__device__ __forceinline__ Vec<T, N> load_aligned(const T* from) {
-    using Words = detail::Words<Vec<T, N>>;
-    Words words;
-#pragma unroll
-    for (int i = 0; i < Words::kCount; ++i)
-        words.at[i] = load(reinterpret_cast<const typename Words::Word*>(from) + i);
+template <class T, int N>
+__device__ __forceinline__ Words<T, N> as_words(const Vec<T, N>& vector) {
+    Words<T, N> words;
+    memcpy(&words, static_cast<const void*>(&vector), sizeof(vector));
+    return words;
+}
+template <class T, int N>
+__device__ __forceinline__ Vec<T, N> as_vector(const Words<T, N>& words) {
     Vec<T, N> vector;
     memcpy(static_cast<void*>(&vector), &words, sizeof(vector));
     return vector;
 }
+
+// The address must be aligned to alignof(Vec<T, N>).
+template <int N, class T>
+__device__ __forceinline__ Words<T, N> load_words(const T* from) {
+    Words<T, N> words;
+#pragma unroll
+    for (int i = 0; i < Words<T, N>::kCount; ++i)
+        words.at[i] = load(reinterpret_cast<const typename Words<T, N>::Word*>(from) + i);
+    return words;
+}
+template <int N, class T>
+__device__ __forceinline__ Vec<T, N> load_aligned(const T* from) {
+    return as_vector<T, N>(load_words<N>(from));
+}
 template <class T, int N>
 __device__ __forceinline__ void store_aligned(T* to, const Vec<T, N>& vector) {
-    using Words = detail::Words<Vec<T, N>>;
-    Words words;
-    memcpy(&words, static_cast<const void*>(&vector), sizeof(vector));
+    const Words<T, N> words = as_words(vector);
 #pragma unroll
-    for (int i = 0; i < Words::kCount; ++i)
-        store(reinterpret_cast<typename Words::Word*>(to) + i, words.at[i]);
+    for (int i = 0; i < Words<T, N>::kCount; ++i)
+        store(reinterpret_cast<typename Words<T, N>::Word*>(to) + i, words.at[i]);
 }
 
 // Elements [0, count) from memory that is aligned to the element only; the others are `fill`.

@@ -70,7 +70,7 @@ def test_signature_and_documentation(op):
         assert parameters[option.name].kind is inspect.Parameter.KEYWORD_ONLY
     required = [p.name for p in parameters.values() if p.default is inspect.Parameter.empty]
     assert required == [field.name for field in contract.inputs if not field.optional]
-    assert function.__doc__.startswith(contract.formula)
+    assert " ".join(function.__doc__.split()).startswith(contract.formula)
     assert all(f"    {name}: " in function.__doc__ for name in parameters)
     assert op in weft.__all__
 
