@@ -79,7 +79,7 @@ inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const
     return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
 }
 
-// Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one
+// Larger is better. A plan whose blocks all fit on the device at once is judged by latency: at most four vectors one
 // after the other, blocks that start and meet quickly, no cluster barrier without need. Any other by the bytes that
 // an SM keeps in flight (more than 32 KiB gain nothing) and by whether several blocks take turns, so that one loads
 // while another reduces or stores.
@@ -90,7 +90,7 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     for (int c = plan.cluster; c > 1; c /= 2) split += 1;
     const std::int64_t room =
         std::int64_t{device.sms} * std::min(resident, std::max(1, 1024 / plan.threads()));
-    if (plan.blocks(problem.rows) <= room) {
+    if (plan.blocks(problem.rows) <= room && plan.vectors <= 4) {
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
         return 1000 - slots - (plan.vectors <= 0 ? 2 : 0) - (plan.cluster > 1 ? 2 : 0) - 0.5 * split -
