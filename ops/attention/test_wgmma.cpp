@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "ops/attention/wgmma.h"
-#include "verify/trial.h"
-#include "verify/verify.h"
+#include "tests/ops/emulated.h"
 #include "weft/case.h"
 
 namespace weft {
@@ -72,20 +71,7 @@ TEST(AttentionWgmma, FillsAHopperCard) {
 }
 
 #if WEFT_HAS_EMULATOR
-#if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kOrders[] = {2};  // a race shows in any order, and takes ten times as long
-#else
-constexpr std::uint64_t kOrders[] = {0, 1, 2};
-#endif
-
-void expect_right(const char* line, const char* config) {
-    for (const std::uint64_t order : kOrders) {
-        const Trial trial{parsed(line), 7 + order, Values::usual, order, "flash_wgmma"};
-        const Outcome outcome = attempt(trial, kEmulator);
-        EXPECT_TRUE(outcome.passed) << command(trial, kEmulator) << "\n" << outcome.why;
-        EXPECT_THAT(outcome.implementation, HasSubstr(config)) << line;
-    }
-}
+void expect_right(const char* line, const char* config) { test::expect_right(line, "flash_wgmma", config); }
 
 TEST(AttentionWgmma, OneBlockOfAFewTiles) {
     expect_right("attention q=bf16[1,7,8,256] k=bf16[1,50,1,256] v=bf16[1,50,1,256] lse=fp32[1,8,7]",

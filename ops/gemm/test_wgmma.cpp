@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "ops/gemm/wgmma.h"
-#include "verify/trial.h"
-#include "verify/verify.h"
+#include "tests/ops/emulated.h"
 #include "weft/case.h"
 
 namespace weft {
@@ -102,21 +101,8 @@ TEST(GemmWgmma, FillsAHopperCard) {
 }
 
 #if WEFT_HAS_EMULATOR
-#if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kOrders[] = {2};  // a race shows in any order, and takes ten times as long
-#else
-constexpr std::uint64_t kOrders[] = {0, 1, 2};
-#endif
-
 void expect_right(const std::string& operands, const std::string& config, Values values = Values::usual) {
-    Case c = Case::parse("gemm " + operands);
-    c.infer();
-    for (const std::uint64_t order : kOrders) {
-        const Trial trial{c, 7 + order, values, order, "wgmma"};
-        const Outcome outcome = attempt(trial, kEmulator);
-        EXPECT_TRUE(outcome.passed) << command(trial, kEmulator) << "\n" << outcome.why;
-        EXPECT_THAT(outcome.implementation, HasSubstr(config)) << operands;
-    }
+    test::expect_right("gemm " + operands, "wgmma", config, values);
 }
 
 // The emulator's card has four multiprocessors.

@@ -29,7 +29,7 @@ class TorchCompile(Baseline):
             return None
         torch._dynamo.reset()  # each case is a program of its own: no recompilation limit, no dynamic shapes
         # A sum that is stored in 16 bits and read again rounds, as it does unfused. Nothing else needs that setting,
-        # which costs a kernel up to a quarter of its speed.
+        # which makes kernels slower.
         torch._inductor.config.emulate_precision_casts = case.has("residual")
         compiled = torch.compile(plain, mode=self.mode, fullgraph=True, dynamic=False)
 

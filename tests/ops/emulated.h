@@ -1,0 +1,36 @@
+// A kernel in the emulator by its name, for the tests of ops that have several.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <string>
+
+#include "verify/trial.h"
+#include "verify/verify.h"
+#include "weft/case.h"
+
+#if WEFT_HAS_EMULATOR
+namespace weft::test {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr std::uint64_t kOrders[] = {2};  // a race shows in any order, and takes ten times as long
+#else
+inline constexpr std::uint64_t kOrders[] = {0, 1, 2};
+#endif
+
+// The implementation is right in several orders of its threads, and says `config` of itself.
+inline void expect_right(const std::string& line, const char* implementation, const std::string& config,
+                         Values values = Values::usual) {
+    Case c = Case::parse(line);
+    c.infer();
+    for (const std::uint64_t order : kOrders) {
+        const Trial trial{c, 7 + order, values, order, implementation};
+        const Outcome outcome = attempt(trial, kEmulator);
+        EXPECT_TRUE(outcome.passed) << command(trial, kEmulator) << "\n" << outcome.why;
+        EXPECT_THAT(outcome.implementation, testing::HasSubstr(config)) << line;
+    }
+}
+
+}  // namespace weft::test
+#endif
