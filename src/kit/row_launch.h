@@ -87,7 +87,6 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
                 case 1: return call(std::integral_constant<int, 1>{});
                 case 2: return call(std::integral_constant<int, 2>{});
                 case 4: return call(std::integral_constant<int, 4>{});
-                case 8: return call(std::integral_constant<int, 8>{});
                 case kSharedRow: return call(std::integral_constant<int, kSharedRow>{});
                 default: return call(std::integral_constant<int, kStreamedRow>{});
             }

@@ -36,12 +36,11 @@ __device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics stat
     Row<T, N, V, kUniform> row(group, p.shape);
     row.load(p.in);
     RowSlice<T, N, kHeld, kUniform> weight, bias;
-    if constexpr (V <= 4) weight.load(row.part, p.weight, 0, 1.0f);  // on its way while the row is summed
+    weight.load(row.part, p.weight, 0, 1.0f);  // on its way while the row is summed
     const float inverse = inverse_scale(p.to);
     group.begin();
     const Moments m = statistics(row, group);
-    if constexpr (V > 4) weight.load(row.part, p.weight, 0, 1.0f);  // late: registers are rows in flight
-    bias.load(row.part, p.bias, 0, -0.0f);
+    bias.load(row.part, p.bias, 0, -0.0f);  // late: registers are rows in flight
     store_row(row, group, p.to, inverse, [&](int v, std::int64_t index, float (&x)[N]) {
         float w[N], b[N];
         weight.get(v, index, w);

@@ -52,14 +52,13 @@ namespace detail {
 // Of row kernels: the numbers of vectors they are compiled for, the most threads of a block, and about the
 // registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
-inline constexpr int kRowVectors[] = {1, 2, 4, 8};
+inline constexpr int kRowVectors[] = {1, 2, 4};
 constexpr bool row_compiled(int vectors, int width, bool uniform) {
-    if (width == 1) return !uniform && (vectors <= 0 || vectors == 4);
-    return vectors != 8 || uniform;
+    return width > 1 || (!uniform && (vectors <= 0 || vectors == 4));
 }
 constexpr int row_threads(int vectors) { return vectors == 1 || vectors == 2 ? 1024 : 512; }
 constexpr int row_registers(int vectors) {
-    return vectors <= 0 ? 48 : vectors == 1 ? 32 : vectors == 2 ? 48 : vectors == 4 ? 72 : 112;
+    return vectors <= 0 ? 48 : vectors == 1 ? 32 : vectors == 2 ? 48 : 72;
 }
 
 // The fewest lanes that hold `vectors` vectors: a power of two in a warp, whole warps above.
@@ -79,7 +78,7 @@ inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const
     return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
 }
 
-// Larger is better. A plan whose blocks all fit on the device at once is judged by latency: at most four vectors one
+// Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one
 // after the other, blocks that start and meet quickly, no cluster barrier without need. Any other by the bytes that
 // an SM keeps in flight (more than 32 KiB gain nothing) and by whether several blocks take turns, so that one loads
 // while another reduces or stores.
@@ -90,7 +89,7 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     for (int c = plan.cluster; c > 1; c /= 2) split += 1;
     const std::int64_t room =
         std::int64_t{device.sms} * std::min(resident, std::max(1, 1024 / plan.threads()));
-    if (plan.blocks(problem.rows) <= room && plan.vectors <= 4) {
+    if (plan.blocks(problem.rows) <= room) {
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
         return 1000 - slots - (plan.vectors <= 0 ? 2 : 0) - (plan.cluster > 1 ? 2 : 0) - 0.5 * split -
@@ -101,11 +100,7 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
     // Four vectors a thread: fewer make more threads meet for a row, more leave room for few rows; shared memory is one
     // more way.
-    const double burden = plan.vectors == 1   ? 6
-                          : plan.vectors == 2 ? 1.5
-                          : plan.vectors == 4 ? 0
-                          : plan.vectors == 8 ? 6
-                                              : 4;
+    const double burden = plan.vectors == 1 ? 6 : plan.vectors == 2 ? 1.5 : plan.vectors == 4 ? 0 : 4;
     return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 3)] * (1 - 0.2 * split) - burden;
 }
 
