@@ -54,9 +54,10 @@ template <class T>
 __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_constant__ kit::RowNorm p) {
     kit::dependency_wait();
     kit::dependents_launch();
-    const kit::Group block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, 0> row(block, p.shape);
-    row.load(p.in);
+    const kit::BlockGroup block{static_cast<int>(blockDim.x)};
+    kit::Row<T, 4, kStreamedRow, MixedForm<RowForm{.scope = GroupScope::block}>> row(
+        kit::RowPart(block, p.shape));
+    row.load(p.in, [] {});
 
     Welford own{0.0f, 0.0f, 0.0f};
     row.each([&](int, std::int64_t, const float (&x)[4]) {

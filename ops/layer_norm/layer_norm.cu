@@ -9,9 +9,12 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+// What a uniform kernel may have.
+constexpr RowForm kForms{};
+
 void launch(const LayerNorm& op, Context& context) {
-    kit::launch_norm("layer_norm", op, context, [](auto* type, auto width, auto vectors, auto uniform) {
-        return layer_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors(), uniform()>;
+    kit::launch_norm<kForms>("layer_norm", op, context, [](auto* type, auto width, auto vectors, auto form) {
+        return layer_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors(), decltype(form)>;
     });
 }
 
@@ -42,7 +45,7 @@ const RegisterImplementations<LayerNorm> kKernels{
       [](const LayerNorm& op, const DeviceInfo&) -> const char* {
           return op.rounding == LayerNorm::Rounding::fused ? nullptr : "only for rounding=fused";
       },
-      kit::norm_config<LayerNorm>, launch},
+      kit::norm_config<kForms, LayerNorm>, launch},
      {"eager", decline_eager, [](const LayerNorm&, const DeviceInfo&) { return std::string("lanes=128"); },
       launch_eager}}};
 

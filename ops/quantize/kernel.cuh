@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(256)
     for (int i = static_cast<int>(threadIdx.x); i < found.amax_count; i += static_cast<int>(blockDim.x)) {
         amax = fmaxf(amax, found.amaxes[i]);
     }
-    kit::Group group{.lanes = static_cast<int>(blockDim.x)};
+    kit::BlockGroup group{.lanes = static_cast<int>(blockDim.x)};
     const float scale = kit::dynamic_scale(group.max(amax), out.dtype), inverse = 1.0f / scale;
     if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x == 0)
         *found.tensor_scale = scale;

@@ -39,9 +39,10 @@ __global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_consta
                                                              unsigned width, float factor, bool cast_first) {
     kit::dependency_wait();
     kit::dependents_launch();
-    const kit::Group block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, 0> row(block, p.shape);
-    row.load(p.in);
+    const kit::BlockGroup block{static_cast<int>(blockDim.x)};
+    kit::Row<T, 4, kStreamedRow, MixedForm<RowForm{.scope = GroupScope::block}>> row(
+        kit::RowPart(block, p.shape));
+    row.load(p.in, [] {});
 
     float sums[4] = {0, 0, 0, 0};
     row.each([&](int, std::int64_t, const float (&x)[4]) {

@@ -8,9 +8,10 @@ namespace {
 
 // What    y = r / sqrt(mean(r²) + eps) · (weight + offset) + bias, r = round(x + residual)
 // Mapping, traffic and needs: kit::normalise_rows
-template <class T, int N, int V, bool kUniform>
-__global__ void __launch_bounds__(kit::row_bound(V)) rms_norm_kernel(const __grid_constant__ kit::RowNorm p) {
-    kit::normalise_rows<T, N, V, kUniform>(p, [&](auto& row, auto& group) -> kit::Moments {
+template <class T, int N, int V, class Form>
+__global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
+    rms_norm_kernel(const __grid_constant__ kit::RowNorm p) {
+    kit::normalise_rows<T, N, V, Form>(p, [&](auto& row, auto& group) -> kit::Moments {
         const float squares = group.sum(row.sum([](float x) { return x * x; }));
         return {0.0f, __frsqrt_rn(squares * p.inverse_dim + p.eps)};
     });

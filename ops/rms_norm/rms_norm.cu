@@ -12,9 +12,12 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+// What a uniform kernel may have.
+constexpr RowForm kForms{.bias = false};
+
 void launch(const RmsNorm& op, Context& context) {
-    kit::launch_norm("rms_norm", op, context, [](auto* type, auto width, auto vectors, auto uniform) {
-        return rms_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors(), uniform()>;
+    kit::launch_norm<kForms>("rms_norm", op, context, [](auto* type, auto width, auto vectors, auto form) {
+        return rms_norm_kernel<std::remove_pointer_t<decltype(type)>, width(), vectors(), decltype(form)>;
     });
 }
 
@@ -70,7 +73,7 @@ const RegisterImplementations<RmsNorm> kKernels{
       [](const RmsNorm& op, const DeviceInfo&) -> const char* {
           return op.rounding == RmsNorm::Rounding::fused ? nullptr : "only for rounding=fused";
       },
-      kit::norm_config<RmsNorm>, launch},
+      kit::norm_config<kForms, RmsNorm>, launch},
      {"eager", decline_eager,
       [](const RmsNorm& op, const DeviceInfo&) {
           return "lanes=" + std::to_string(eager_threads(kit::norm_problem(op)).all);

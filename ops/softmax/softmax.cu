@@ -8,7 +8,9 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-RowProblem problem(const Softmax& op) { return kit::row_problem(op.x.dtype, {&op.x}, op.out); }
+constexpr RowForm kForms{.residual = false, .fp8 = false, .bias = false};
+
+RowProblem problem(const Softmax& op) { return kit::row_problem(op.x.dtype, {&op.x}, op.out, kForms); }
 
 void launch(const Softmax& op, Context& context) {
     constexpr double kLog2E = 1.4426950408889634;
@@ -18,11 +20,12 @@ void launch(const Softmax& op, Context& context) {
                           .in = kit::row_input(op.x, {}, {}),
                           .out = kit::row_operand(op.out),
                           .scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E)};
-    kit::with_row_kernel(op.x.dtype, rows, plan, [&](auto* type, auto width, auto vectors, auto uniform) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        kit::launch("softmax", softmax_kernel<T, width(), vectors(), uniform()>, kit::row_launch(plan, rows),
-                    context.stream(), p);
-    });
+    kit::with_row_kernel<kForms>(
+        op.x.dtype, rows, plan, [&](auto* type, auto width, auto vectors, auto form) {
+            using T = std::remove_pointer_t<decltype(type)>;
+            kit::launch("softmax", softmax_kernel<T, width(), vectors(), decltype(form)>,
+                        kit::row_launch(plan, rows), context.stream(), p);
+        });
 }
 
 const RegisterImplementations<Softmax> kKernels{

@@ -28,7 +28,7 @@ __device__ __forceinline__ float block_amax(const T* x, std::int64_t stride, boo
             for (int i = 0; i < kWidth; ++i) amax = combine(amax, fabsf(to_float(vectors[b][i])));
         }
     });
-    Group group{.lanes = static_cast<int>(blockDim.x)};
+    BlockGroup group{.lanes = static_cast<int>(blockDim.x)};
     return group.reduce(amax, combine);
 }
 

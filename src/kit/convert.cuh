@@ -84,31 +84,32 @@ __device__ __forceinline__ void to_floats(const Vec<T, N>& from, float (&to)[N])
     }
 }
 
-// Two at a time, as the hardware converts.
+// Two at a time, as the hardware converts; four fp8 codes, since codes that are put together byte by byte are also
+// stored so.
 template <class T, int N>
 __device__ __forceinline__ Vec<T, N> from_floats(const float (&from)[N]) {
     Vec<T, N> to;
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, std::int8_t> || N % 2 != 0) {
+    const auto put = [&to](int i, const auto& some) {
+        memcpy(static_cast<void*>(&to[i]), static_cast<const void*>(&some), sizeof(some));
+    };
+    if constexpr (std::is_same_v<T, bf16> && N % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i += 2) put(i, __floats2bfloat162_rn(from[i], from[i + 1]));
+    } else if constexpr (std::is_same_v<T, half> && N % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i += 2) put(i, __floats2half2_rn(from[i], from[i + 1]));
+    } else if constexpr ((std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>) && N % 4 == 0) {
+        using Four = std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x4_e4m3, __nv_fp8x4_e5m2>;
+#pragma unroll
+        for (int i = 0; i < N; i += 4)
+            put(i, Four(make_float4(from[i], from[i + 1], from[i + 2], from[i + 3])).__x);
+    } else if constexpr ((std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>) && N % 2 == 0) {
+        using Two = std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x2_e4m3, __nv_fp8x2_e5m2>;
+#pragma unroll
+        for (int i = 0; i < N; i += 2) put(i, Two(make_float2(from[i], from[i + 1])).__x);
+    } else {
 #pragma unroll
         for (int i = 0; i < N; ++i) to[i] = from_float<T>(from[i]);
-    } else {
-        using Pair =
-            std::conditional_t<std::is_same_v<T, bf16>, __nv_bfloat162,
-                               std::conditional_t<std::is_same_v<T, half>, __half2,
-                                                  std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x2_e4m3,
-                                                                     __nv_fp8x2_e5m2>>>;
-#pragma unroll
-        for (int i = 0; i < N; i += 2) {
-            Pair pair;
-            if constexpr (std::is_same_v<T, bf16>) {
-                pair = __floats2bfloat162_rn(from[i], from[i + 1]);
-            } else if constexpr (std::is_same_v<T, half>) {
-                pair = __floats2half2_rn(from[i], from[i + 1]);
-            } else {
-                pair = Pair(make_float2(from[i], from[i + 1]));
-            }
-            memcpy(static_cast<void*>(&to[i]), static_cast<const void*>(&pair), sizeof(pair));
-        }
     }
     return to;
 }

@@ -179,37 +179,18 @@ __device__ __forceinline__ Vec<T, N> load(const VectorRows& rows, const PartVect
     return load_vector<N>(from, at.count, rows.aligned);
 }
 
-// from_floats; four fp8 codes at a time, since codes that are put together byte by byte are also stored so.
-template <class T, int N>
-__device__ __forceinline__ Vec<T, N> packed(const float (&values)[N]) {
-    if constexpr ((std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>) && N % 4 == 0) {
-        using Four = std::conditional_t<std::is_same_v<T, e4m3>, __nv_fp8x4_e4m3, __nv_fp8x4_e5m2>;
-        struct Words {
-            unsigned at[N / 4];
-        } words;
-#pragma unroll
-        for (int i = 0; i < N; i += 4) {
-            words.at[i / 4] = Four(make_float4(values[i], values[i + 1], values[i + 2], values[i + 3])).__x;
-        }
-        Vec<T, N> vector;
-        memcpy(static_cast<void*>(&vector), &words, sizeof(vector));
-        return vector;
-    } else {
-        return from_floats<T>(values);
-    }
-}
-
 template <class T, int N>
 __device__ __forceinline__ void store(const VectorRows& rows, const WholeVector& at,
                                       const float (&values)[N]) {
     char* row = static_cast<char*>(rows.data) + std::uint64_t{at.row} * rows.pitch;
-    store_aligned(reinterpret_cast<T*>(row + std::uint64_t{at.vector} * (N * sizeof(T))), packed<T>(values));
+    store_aligned(reinterpret_cast<T*>(row + std::uint64_t{at.vector} * (N * sizeof(T))),
+                  from_floats<T>(values));
 }
 template <class T, int N>
 __device__ __forceinline__ void store(const VectorRows& rows, const PartVector& at,
                                       const float (&values)[N]) {
     T* to = static_cast<T*>(rows.data) + at.row * rows.stride + at.column;
-    store_vector(to, packed<T>(values), at.count, rows.aligned);
+    store_vector(to, from_floats<T>(values), at.count, rows.aligned);
 }
 
 // Division of numbers below 2^31 by one that the host knows: a multiplication and a shift, exact since the
@@ -299,7 +280,7 @@ __device__ __forceinline__ void store_floats(DType dtype, void* data, std::int64
                                              const float (&values)[N], int count, bool aligned) {
     with_type(dtype, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        store_vector(static_cast<Out*>(data) + index, packed<Out>(values), count, aligned);
+        store_vector(static_cast<Out*>(data) + index, from_floats<Out>(values), count, aligned);
     });
 }
 

@@ -37,8 +37,8 @@ inline void check_launch(const char* name, cudaError_t status) {
     throw Error(ErrorCode::cuda, name, "", cudaGetErrorString(status));
 }
 
-// Above 48 KiB a kernel needs leave. Asked once for each kernel, device and larger size; the memory of what
-// was asked for is small and direct-mapped, so a collision only asks again.
+// Above 48 KiB, static memory included, a kernel needs leave. Asked once for each kernel, device and larger size; the
+// memory of what was asked for is small and direct-mapped, so a collision only asks again.
 inline void allow_dynamic_shared(const char* name, const void* kernel, size_t bytes) {
     struct Granted {
         const void* kernel;
@@ -46,7 +46,7 @@ inline void allow_dynamic_shared(const char* name, const void* kernel, size_t by
         size_t bytes;
     };
     static thread_local Granted granted[64] = {};
-    if (bytes <= 48 * 1024) return;
+    if (bytes <= 32 * 1024) return;
     int device = 0;
     check_launch(name, cudaGetDevice(&device));
     Granted& entry = granted[(reinterpret_cast<uintptr_t>(kernel) / 16 + static_cast<unsigned>(device)) % 64];

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "kit/group_scope.h"
 #include "kit/ptx/cluster.cuh"
 #include "kit/ptx/shuffle.cuh"
+#include "kit/ptx/store_async.cuh"
 #include "kit/target.h"
 
 namespace weft::inline WEFT_TARGET::kit {
@@ -36,46 +38,67 @@ __device__ __forceinline__ T shuffle_xor_all(T value, int lane_mask) {
 }
 
 // Over aligned groups of `lanes` lanes of a warp, a power of two. Every lane gets the result, with the same
-// bits: a butterfly whose partners add the same two values. The whole warp takes part.
+// bits: a butterfly whose partners add the same two values. The whole warp takes part, and is the group where `lanes`
+// is not given.
 template <class T, class Combine>
-__device__ __forceinline__ T warp_reduce(T value, Combine combine, int lanes = 32) {
-    if (lanes == 32) {
+__device__ __forceinline__ T warp_reduce(T value, Combine combine) {
 #pragma unroll
-        for (int mask = 16; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
-    } else {
-        for (int mask = lanes >> 1; mask > 0; mask >>= 1)
-            value = combine(value, shuffle_xor_all(value, mask));
-    }
+    for (int mask = 16; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
     return value;
 }
-__device__ __forceinline__ float warp_sum(float v, int lanes = 32) { return warp_reduce(v, Sum{}, lanes); }
-__device__ __forceinline__ float warp_max(float v, int lanes = 32) { return warp_reduce(v, Max{}, lanes); }
+template <class T, class Combine>
+__device__ __forceinline__ T warp_reduce(T value, Combine combine, int lanes) {
+    for (int mask = lanes >> 1; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
+    return value;
+}
+__device__ __forceinline__ float warp_sum(float v) { return warp_reduce(v, Sum{}); }
+__device__ __forceinline__ float warp_max(float v) { return warp_reduce(v, Max{}); }
 
 inline constexpr int kMaxCluster = 16;
 
+// Two halves each, which reductions use in turn.
 template <class T>
-struct ReduceScratch {
-    T warps[2][32];
-    T blocks[2][kMaxCluster];
+struct WarpParts {
+    T at[2][32];
+};
+struct BlockParts {
+    float4 at[2][kMaxCluster];  // of a block each: at most 16 bytes
+    Mbarrier landed[2];
 };
 
 // The threads that share something to reduce. Blocks are one-dimensional.
+template <GroupScope kScope = GroupScope::any>
 struct Group {
     int lanes;        // threads of a block: a power of two up to 32, or the whole block (a multiple of 32)
     int cluster = 1;  // blocks
-    int turn = 0;     // which half of the scratch the next reduction uses
+    unsigned reduction = 0;  // how many there were
 
-    __device__ __forceinline__ int size() const { return lanes * cluster; }
+    __device__ __forceinline__ bool clustered() const {
+        return kScope == GroupScope::any ? cluster > 1 : kScope == GroupScope::cluster;
+    }
+    // Several groups of a block, side by side in its warps.
+    __device__ __forceinline__ bool in_warp() const {
+        return kScope == GroupScope::any ? lanes <= 32 && cluster == 1 : kScope == GroupScope::warp;
+    }
+    __device__ __forceinline__ int size() const { return clustered() ? lanes * cluster : lanes; }
     // The calling thread's number in its group.
     __device__ __forceinline__ int thread() const {
-        const int in_block = static_cast<int>(threadIdx.x) & (lanes <= 32 ? lanes - 1 : 1023);
-        return cluster == 1 ? in_block : static_cast<int>(cluster_rank()) * lanes + in_block;
+        const int in_block = static_cast<int>(threadIdx.x) & (in_warp() ? lanes - 1 : 1023);
+        return clustered() ? static_cast<int>(cluster_rank()) * lanes + in_block : in_block;
     }
 
     // Call once before the first reduction, after the first loads were issued: no block may write to a peer's
     // shared memory before the peer has started.
     __device__ __forceinline__ void begin() const {
-        if (cluster > 1) cluster_sync();
+        if (!clustered()) return;
+        if (threadIdx.x == 0) {
+            BlockParts& blocks = block_shared<BlockParts>();
+            mbarrier_init(&blocks.landed[0], 1);
+            mbarrier_init(&blocks.landed[1], 1);
+            fence_mbarrier_init();
+        }
+        cluster_arrive();
+        cluster_wait();
     }
 
     // Combine is commutative, associative but for rounding, and has identity(). All threads of the block (and
@@ -84,23 +107,15 @@ struct Group {
     // it has read.
     template <class T, class Combine>
     __device__ __forceinline__ T reduce(T value, Combine combine) {
-        value = warp_reduce(value, combine, lanes < 32 ? lanes : 32);
-        if (lanes <= 32 && cluster == 1) return value;
-        ReduceScratch<T>& scratch = block_shared<ReduceScratch<T>>();
+        if (in_warp()) return warp_reduce(value, combine, lanes);
+        value = warp_reduce(value, combine);
+        T(&warps)[32] = block_shared<WarpParts<T>>().at[reduction & 1];
         const int lane = static_cast<int>(threadIdx.x) & 31;
-        if (lanes > 32) {
-            if (lane == 0) scratch.warps[turn][threadIdx.x >> 5] = value;
-            __syncthreads();
-            value = collect(scratch.warps[turn], lanes >> 5, combine);
-        }
-        if (cluster > 1) {
-            if (threadIdx.x < static_cast<unsigned>(cluster)) {
-                cluster_map(&scratch.blocks[turn][0], threadIdx.x)[cluster_rank()] = value;
-            }
-            cluster_sync();
-            value = collect(scratch.blocks[turn], cluster, combine);
-        }
-        turn ^= 1;
+        if (lane == 0) warps[threadIdx.x >> 5] = value;
+        __syncthreads();
+        value = collect<T>(lanes >> 5, combine, [&](int i) { return warps[i]; });
+        if (clustered()) value = exchange(value, combine);
+        ++reduction;
         return value;
     }
     __device__ __forceinline__ float sum(float v) { return reduce(v, Sum{}); }
@@ -108,16 +123,36 @@ struct Group {
 
    private:
     // Every warp combines the same `count` partial results.
-    template <class T, class Combine>
-    __device__ __forceinline__ static T collect(const T* parts, int count, Combine combine) {
-        int width = 1;
-        while (width < count) width <<= 1;
+    template <class T, class Combine, class Part>
+    __device__ __forceinline__ static T collect(int count, Combine combine, Part part) {
+        const int width = count > 1 ? 1 << (32 - __clz(count - 1)) : 1;  // the power of two from count on
         const int lane = static_cast<int>(threadIdx.x) & (width - 1);
-        T value = lane < count ? parts[lane] : Combine::identity();
-        for (int mask = width >> 1; mask > 0; mask >>= 1)
-            value = combine(value, shuffle_xor_all(value, mask));
-        return value;
+        return warp_reduce(lane < count ? part(lane) : Combine::identity(), combine, width);
+    }
+
+    // Each block stores its result in all, which wait for nothing but these bytes: a barrier of the cluster would also
+    // wait for what was stored to global memory before. No block ends before all that is stored to it has landed.
+    template <class T, class Combine>
+    __device__ __forceinline__ T exchange(T value, Combine combine) const {
+        static_assert(sizeof(T) <= sizeof(float4));
+        BlockParts& blocks = block_shared<BlockParts>();
+        float4* parts = blocks.at[reduction & 1];
+        Mbarrier* landed = &blocks.landed[reduction & 1];
+        if (threadIdx.x == 0) mbarrier_arrive_expect(landed, static_cast<unsigned>(cluster) * sizeof(float4));
+        if (threadIdx.x < static_cast<unsigned>(cluster)) {
+            float4 padded{};
+            memcpy(&padded, &value, sizeof(T));
+            store_async(&parts[cluster_rank()], padded, landed, threadIdx.x);
+        }
+        mbarrier_wait<true>(landed, reduction >> 1 & 1);
+        return collect<T>(cluster, combine, [&](int i) {
+            T one;
+            memcpy(&one, &parts[i], sizeof(T));
+            return one;
+        });
     }
 };
+
+using BlockGroup = Group<GroupScope::block>;
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -1,7 +1,7 @@
-// The skeleton of row kernels: load a row, take its statistics, map it, store it. A kernel is a short body of
+// The skeleton of row kernels (with kit/row_kernel.cuh): load a row, take its statistics, map it, store it. A kernel is a short body of
 // these phases; what varies at run time is a field of a plain struct, so variants are no copies:
 //
-//   load   Row::load(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is
+//   load   for_each_row(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is
 //          one more operand of RowInput, added before the rounding.
 //   sum    Row::sum, Group::reduce: any statistic, in as many passes as it likes: the row is held.
 //   map    a function of (slot, index, values): weight, scale and shift, tanh gates. Its operands are
@@ -11,9 +11,9 @@
 //          vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a
 //          warp_max over them. Several outputs are several store_floats of the same mapped values.
 //
-// Dtypes are known at compile time where every tensor that is read has the row's own (`uniform`, what production
-// calls are): then a thread's loads are all on their way before the first is needed. Other calls switch on a dtype
-// around each vector. The output's dtype is switched on once, around the loop that stores.
+// A kernel is compiled for a RowForm. In a uniform one, what production calls, dtypes are known and a thread's loads
+// are all on their way before the first is needed; what cannot be there costs nothing. Other calls switch on a dtype
+// around each vector that they load, and once around the loop that stores.
 //
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 // Vectors have N elements: 16 bytes, or 1 element for a launch in which some row has a tail or begins
@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 
 #include "kit/convert.cuh"
 #include "kit/launch.h"
@@ -64,8 +65,12 @@ __device__ __forceinline__ void store_floats(const RowOperand& to, std::int64_t 
 // What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others.
 struct RowShape {
     std::int64_t rows = 0, dim = 0;
-    int lanes = 32, lanes_log2 = 5, cluster = 1;
+    int lanes = 32, lanes_log2 = 5, cluster = 1, turns = 1;
 };
+
+// An element's place in its row: an int, which spares address arithmetic, where V vectors are all that a thread has.
+template <int V>
+using RowIndex = std::conditional_t<(V > 0), int, std::int64_t>;
 
 // Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row
 // has dim 0: it loads and stores nothing but takes part in reductions.
@@ -74,17 +79,22 @@ struct RowPart {
     int first, step;
     bool present;
 
-    __device__ __forceinline__ RowPart(const Group& group, const RowShape& shape) {
-        const auto block = static_cast<std::int64_t>(blockIdx.x);
-        if (group.lanes <= 32) {
-            row = block * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
-        } else {
-            row = group.cluster == 1 ? block : block / group.cluster;
-        }
-        present = row < shape.rows;
+    template <GroupScope kScope>
+    __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& shape) {
+        row = static_cast<std::int64_t>(group.clustered() ? blockIdx.x / group.cluster : blockIdx.x) *
+              shape.turns;
+        if (group.in_warp()) row = row * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
+        present = !group.in_warp() || row < shape.rows;
         dim = present ? shape.dim : 0;
         first = group.thread();
         step = group.size();
+    }
+
+    // The same part of the row that comes `turns` later.
+    __device__ __forceinline__ RowPart later(int turns) const {
+        RowPart part = *this;
+        part.row += turns;
+        return part;
     }
 
     // use(slot, index) for each vector of the thread: V, or as many as there are.
@@ -94,7 +104,7 @@ struct RowPart {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
                 const int index = (first + v * step) * N;
-                if (index < static_cast<int>(dim)) use(v, std::int64_t{index});
+                if (index < static_cast<int>(dim)) use(v, index);
             }
         } else {
             const std::int64_t stride = std::int64_t{step} * N;
@@ -127,23 +137,15 @@ struct RowHome<T, N, kSharedRow> {
 template <class T, int N, int V, bool kUniform>
 class RowSlice {
    public:
-    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row,
-                                         float fill) {
+    // Of an operand that is there.
+    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row) {
         from_ = &from;
         row_ = row;
-        fill_ = fill;
         if constexpr (V != kStreamedRow) {
-            held_ = kUniform || from.data == nullptr || from.dtype == kDTypeOf<T>;
+            held_ = kUniform || from.dtype == kDTypeOf<T>;
             if (!held_) return;
-            if (from.data == nullptr) {
-                Vec<T, N> padding;
-#pragma unroll
-                for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
-                part.each<N, V>([&](int v, std::int64_t) { home_.at(v) = as_words(padding); });
-                return;
-            }
             const T* data = static_cast<const T*>(from.data) + row * from.stride;
-            part.each<N, V>([&](int v, std::int64_t index) {
+            part.each<N, V>([&](int v, RowIndex<V> index) {
                 if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
                     cp_async_16(&home_.at(v), data + index);
                 } else {
@@ -154,6 +156,20 @@ class RowSlice {
                 cp_async_commit();
                 cp_async_wait<0>();  // a thread reads only what it copied itself: no barrier
             }
+        }
+    }
+    // Of one that is `fill` everywhere where it is not.
+    __device__ __forceinline__ void load_or(float fill, const RowPart& part, const RowOperand& from,
+                                            std::int64_t row) {
+        if (from.data != nullptr) return load(part, from, row);
+        from_ = &from;
+        fill_ = fill;
+        if constexpr (V != kStreamedRow) {
+            held_ = true;
+            Vec<T, N> padding;
+#pragma unroll
+            for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
+            part.each<N, V>([&](int v, RowIndex<V>) { home_.at(v) = as_words(padding); });
         }
     }
 
@@ -172,8 +188,8 @@ class RowSlice {
     }
 
     // Holds `vector` in slot v from now on; `hold` says that all slots are set.
-    __device__ __forceinline__ void put(int v, const Vec<T, N>& vector) {
-        if constexpr (V != kStreamedRow) home_.at(v) = as_words(vector);
+    __device__ __forceinline__ void put(int v, const Words<T, N>& words) {
+        if constexpr (V != kStreamedRow) home_.at(v) = words;
     }
     __device__ __forceinline__ void hold() { held_ = V != kStreamedRow; }
 
@@ -192,37 +208,39 @@ struct RowInput {
 
 // A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
 // dtype if there is one (residual_out has the same), else x's.
-template <class T, int N, int V, bool kUniform = false>
+template <class T, int N, int V, class Form>
 class Row {
    public:
-    __device__ __forceinline__ Row(const Group& group, const RowShape& shape) : part(group, shape) {}
+    static constexpr RowForm kForm = Form::kForm;
+    using Index = RowIndex<V>;
 
-    __device__ __forceinline__ void load(const RowInput& in) {
+    __device__ __forceinline__ explicit Row(const RowPart& rows_part) : part(rows_part) {}
+
+    // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
+    template <class Meanwhile>
+    __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
+        constexpr bool kRoom = V == 1 || V == 2;
         in_ = &in;
-        x_.load(part, in.x, part.row, 0);
-        if (in.residual.data == nullptr) return;
-        RowSlice<T, N, V == kSharedRow ? kStreamedRow : V, kUniform> residual;
-        residual.load(part, in.residual, part.row, 0);
-        part.template each<N, V>([&](int v, std::int64_t index) {
-            float x[N], r[N];
-            x_.get(v, index, x);
-            residual.get(v, index, r);
-#pragma unroll
-            for (int i = 0; i < N; ++i) x[i] += r[i];
-            const Vec<T, N> sum = from_floats<T>(x);
-            x_.put(v, sum);
-            if (in.residual_out.data != nullptr) {
-                store_aligned(
-                    static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride + index, sum);
-            }
-        });
+        x_.load(part, in.x, part.row);
+        if (!kForm.residual || (!kForm.uniform && in.residual.data == nullptr)) return meanwhile();
+        RowSlice<T, N, V == kSharedRow ? kStreamedRow : V, kForm.uniform> residual;
+        residual.load(part, in.residual, part.row);
+        if constexpr (kRoom) meanwhile();
+        add(in, residual);
+        if constexpr (!kRoom) meanwhile();
+    }
+
+    // The same of x alone, from where load_ring has put it.
+    __device__ __forceinline__ void take(const Words<T, N>* ring) {
+        part.template each<N, V>(
+            [&](int v, Index) { x_.put(v, ring[static_cast<unsigned>(v) * blockDim.x]); });
         x_.hold();
     }
 
     // use(slot, index, values) for each vector of the thread.
     template <class F>
     __device__ __forceinline__ void each(F use) const {
-        part.template each<N, V>([&](int v, std::int64_t index) {
+        part.template each<N, V>([&](int v, RowIndex<V> index) {
             float x[N];
             get(v, index, x);
             use(v, index, x);
@@ -244,78 +262,56 @@ class Row {
         return even + odd;
     }
 
+    // Calls `use` with a null pointer to the type that `dtype`, which is out's, is stored as.
+    template <class F>
+    __device__ __forceinline__ static void with_out(DType dtype, F use) {
+        if constexpr (kForm.uniform) {
+            use(static_cast<std::conditional_t<kForm.fp8, e4m3, T>*>(nullptr));
+        } else {
+            with_type(dtype, use);
+        }
+    }
+
     static constexpr int kWidth = N;
+    static constexpr bool kScaled = kForm.fp8;        // out may have a scale
+    static constexpr bool kHeld = V != kStreamedRow;  // reading it again costs little
     const RowPart part;
 
    private:
+    // x becomes the rounded sum, which goes to residual_out too.
+    template <class Slice>
+    __device__ __forceinline__ void add(const RowInput& in, const Slice& residual) {
+        part.template each<N, V>([&](int v, RowIndex<V> index) {
+            float x[N], r[N];
+            x_.get(v, index, x);
+            residual.get(v, index, r);
+#pragma unroll
+            for (int i = 0; i < N; ++i) x[i] += r[i];
+            const Vec<T, N> sum = from_floats<T>(x);
+            x_.put(v, as_words(sum));
+            if (in.residual_out.data != nullptr) {
+                store_aligned(
+                    static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride + index, sum);
+            }
+        });
+        x_.hold();
+    }
+
     __device__ __forceinline__ void get(int v, std::int64_t index, float (&x)[N]) const {
-        if (V == kStreamedRow && in_->residual.data != nullptr && in_->residual_out.data != nullptr) {
+        if constexpr (V != kStreamedRow || !kForm.residual) return x_.get(v, index, x);
+        if (in_->residual.data != nullptr && in_->residual_out.data != nullptr) {
             return load_floats(in_->residual_out, part.row, index, x);  // what this thread wrote itself
         }
         x_.get(v, index, x);
-        if (V != kStreamedRow || in_->residual.data == nullptr) return;
+        if (in_->residual.data == nullptr) return;
         float r[N];
         load_floats(in_->residual, part.row, index, r);
 #pragma unroll
         for (int i = 0; i < N; ++i) x[i] = round_through<T>(x[i] + r[i]);
     }
 
-    RowSlice<T, N, V, kUniform> x_;
+    RowSlice<T, N, V, kForm.uniform> x_;
     const RowInput* in_;
 };
-
-// Where a mapped row goes. fp8 has at most one of the two scales: a static one for all that is read, or one a
-// row that is computed and written.
-struct RowOutput {
-    RowOperand out;
-    const float* scale = nullptr;
-    float* token_scale = nullptr;
-};
-
-// What a static scale multiplies by. Asked for early: it is one more load to wait for.
-__device__ __forceinline__ float inverse_scale(const RowOutput& to) {
-    return to.scale == nullptr ? 1.0f : 1.0f / *to.scale;
-}
-
-// map(slot, index, values) turns the row's values into the result's, in place. fp8 is multiplied by `inverse`.
-template <class Row, class Map>
-__device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse, Map map) {
-    constexpr int N = Row::kWidth;
-    with_type(to.dtype, [&](auto* type) {
-        using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = static_cast<Out*>(to.data) + row.part.row * to.stride;
-        row.each([&](int v, std::int64_t index, float (&x)[N]) {
-            map(v, index, x);
-            if constexpr (sizeof(Out) == 1) {
-#pragma unroll
-                for (int i = 0; i < N; ++i) x[i] *= inverse;
-            }
-            store_aligned(out + index, from_floats<Out>(x));
-        });
-    });
-}
-
-// The same where fp8 may have a scale: the map is called once more where that is the row's. All threads of the group
-// call this. `inverse`: inverse_scale's.
-template <class Row, class Map>
-__device__ __forceinline__ void store_row(const Row& row, Group& group, const RowOutput& to, float inverse,
-                                          Map map) {
-    constexpr int N = Row::kWidth;
-    if (to.token_scale != nullptr) {
-        float amax = 0.0f;
-        row.each([&](int v, std::int64_t index, float (&x)[N]) {
-            map(v, index, x);
-#pragma unroll
-            for (int i = 0; i < N; ++i) amax = fmaxf(amax, fabsf(x[i]));
-        });
-        const float scale = dynamic_scale(group.max(amax), to.out.dtype);
-        inverse = 1.0f / scale;
-        if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
-    }
-    store_mapped(row, to.out, inverse, map);
-}
-
-// Threads of a block that a row kernel is compiled for.
-constexpr int row_bound(int vectors) { return weft::detail::row_threads(vectors); }
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <type_traits>
 
-#include "kit/row.cuh"
+#include "kit/row_kernel.cuh"
 #include "weft/context.h"
 
 namespace weft::inline WEFT_TARGET::kit {
@@ -35,22 +35,21 @@ inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensor
 }
 
 // The problem of a kernel whose row is held as `dtype`; `inputs` begin with x, and all of them and `out` that are
-// there have x's last axis.
-inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs, const Tensor& out) {
+// there have x's last axis. `form`: what is there.
+inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs, const Tensor& out,
+                              RowForm form) {
     const Rows rows = *fold_rows(**inputs.begin());
     const int element_bytes = bits(dtype) / 8, width = 16 / element_bytes;
     const bool whole = rows_allow(width, inputs) && rows_allow(width, {&out});
     const auto same = [&](const Tensor* tensor) { return !*tensor || tensor->dtype == dtype; };
-    return {.rows = rows.rows,
-            .dim = rows.dim,
-            .element_bytes = element_bytes,
-            .whole = whole,
-            .uniform = whole && std::all_of(inputs.begin(), inputs.end(), same)};
+    form.fp8 = out.dtype == DType::fp8_e4m3 && element_bytes == 2;
+    form.uniform = whole && std::all_of(inputs.begin(), inputs.end(), same) && (form.fp8 || same(&out));
+    return {.rows = rows.rows, .dim = rows.dim, .element_bytes = element_bytes, .whole = whole, .form = form};
 }
 
 inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
     return {problem.rows, problem.dim, plan.lanes, std::countr_zero(static_cast<unsigned>(plan.lanes)),
-            plan.cluster};
+            plan.cluster, plan.turns};
 }
 
 // Dependent, for row kernels wait before they touch memory.
@@ -72,16 +71,41 @@ void with_row_type(DType dtype, F use) {
     }
 }
 
-// Calls `use` with the element type and, as constants, the elements of a vector, the number of vectors and whether
-// the problem is uniform.
-template <class F>
+// Calls `use` with a plan's form as a type. kOp is what calls of
+// the op may have beside x and out; rows of fp32 do not become fp8 in a uniform kernel.
+template <RowForm kOp, bool kWide, class F>
+void with_row_form(const RowProblem& problem, const RowPlan& plan, F use) {
+    const RowForm form = row_form(plan, problem);
+    if (!form.uniform) return use(MixedForm<kOp>{});
+    const auto with_flag = [](auto possible, bool value, auto next) {
+        if constexpr (possible()) {
+            if (value) return next(std::true_type{});
+        }
+        next(std::false_type{});
+    };
+    with_flag(std::bool_constant<kOp.residual>{}, form.residual, [&](auto residual) {
+        with_flag(std::bool_constant < kOp.fp8 && !kWide > {}, form.fp8, [&](auto fp8) {
+            const auto with_scope = [&]<GroupScope kScope>() {
+                use(FormOf<true, decltype(residual)::value, decltype(fp8)::value, kOp.bias, kScope>{});
+            };
+            switch (form.scope) {
+                case GroupScope::warp: return with_scope.template operator()<GroupScope::warp>();
+                case GroupScope::cluster: return with_scope.template operator()<GroupScope::cluster>();
+                default: return with_scope.template operator()<GroupScope::block>();
+            }
+        });
+    });
+}
+
+// Calls `use` with the element type and, as constants, the elements of a vector and the number of vectors, and the form (FormOf).
+template <RowForm kOp, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
     with_row_type(dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        const auto with_vectors = [&](auto width, auto uniform) {
+        const auto with_vectors = [&](auto width, auto form) {
             const auto call = [&](auto vectors) {
-                if constexpr (weft::detail::row_compiled(vectors(), width(), uniform()))
-                    use(type, width, vectors, uniform);
+                if constexpr (weft::detail::row_compiled(vectors(), width(), form.kForm))
+                    use(type, width, vectors, form);
             };
             switch (plan.vectors) {
                 case 1: return call(std::integral_constant<int, 1>{});
@@ -91,9 +115,11 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
                 default: return call(std::integral_constant<int, kStreamedRow>{});
             }
         };
-        constexpr std::integral_constant<int, 16 / static_cast<int>(sizeof(T))> kWhole{};
-        if (plan.width == 1) return with_vectors(std::integral_constant<int, 1>{}, std::false_type{});
-        problem.uniform ? with_vectors(kWhole, std::true_type{}) : with_vectors(kWhole, std::false_type{});
+        with_row_form<kOp, sizeof(T) == 4>(problem, plan, [&](auto form) {
+            if (plan.width > 1)
+                return with_vectors(std::integral_constant<int, 16 / static_cast<int>(sizeof(T))>{}, form);
+            if constexpr (!form.kForm.uniform) with_vectors(std::integral_constant<int, 1>{}, form);
+        });
     });
 }
 

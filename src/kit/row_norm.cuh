@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kit/ptx/pdl.cuh"
-#include "kit/row.cuh"
+#include "kit/row_kernel.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
@@ -27,26 +27,36 @@ struct Moments {
 // Traffic every operand once (bound by memory); weight and bias come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
 //         N = 1, or dim a multiple of N and every row aligned for vectors of N
-template <class T, int N, int V, bool kUniform, class Statistics>
+template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics statistics) {
+    constexpr RowForm kForm = Form::kForm;
+    constexpr bool kFp8 = kForm.fp8, kBias = kForm.bias;
     constexpr int kHeld = V > 0 ? V : kStreamedRow;
     dependency_wait();
     dependents_launch();
-    Group group{p.shape.lanes, p.shape.cluster};
-    Row<T, N, V, kUniform> row(group, p.shape);
-    row.load(p.in);
-    RowSlice<T, N, kHeld, kUniform> weight, bias;
-    weight.load(row.part, p.weight, 0, 1.0f);  // on its way while the row is summed
-    const float inverse = inverse_scale(p.to);
-    group.begin();
-    const Moments m = statistics(row, group);
-    bias.load(row.part, p.bias, 0, -0.0f);  // late: registers are rows in flight
-    store_row(row, group, p.to, inverse, [&](int v, std::int64_t index, float (&x)[N]) {
-        float w[N], b[N];
-        weight.get(v, index, w);
-        bias.get(v, index, b);
+    Group<kForm.scope> group{p.shape.lanes, p.shape.cluster};
+    RowSlice<T, N, kForm.turns() ? kSharedRow : kHeld, kForm.uniform> weight;
+    float scale = 1.0f;
+    const auto meanwhile = [&](const RowPart& part) {
+        weight.load_or(1.0f, part, p.weight, 0);
+        if constexpr (kFp8) scale = static_scale(p.to);
+    };
+    for_each_row<T, N, V, Form>(group, p.shape, p.in, meanwhile, [&](auto& row) {
+        const Moments m = statistics(row, group);
+        RowSlice<T, N, kHeld, kForm.uniform> bias;
+        if constexpr (kBias) bias.load_or(-0.0f, row.part, p.bias, 0);  // late: registers are rows in flight
+        store_row(row, group, p.to, scale, [&](int v, std::int64_t index, float (&x)[N]) {
+            float w[N];
+            weight.get(v, index, w);
 #pragma unroll
-        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight_offset) + b[i];
+            for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight_offset);
+            if constexpr (kBias) {
+                float b[N];
+                bias.get(v, index, b);
+#pragma unroll
+                for (int i = 0; i < N; ++i) x[i] += b[i];
+            }
+        });
     });
 }
 

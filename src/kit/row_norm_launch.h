@@ -16,9 +16,14 @@ DType norm_dtype(const Op& op) {
     return op.residual ? op.residual.dtype : op.x.dtype;
 }
 
+// `forms`: what the norm's uniform kernels may have; one that seldom has a bias is spared its registers.
 template <class Op>
-RowProblem norm_problem(const Op& op) {
-    return row_problem(norm_dtype(op), {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out}, op.out);
+RowProblem norm_problem(const Op& op, const RowForm& forms = {}) {
+    RowProblem problem =
+        row_problem(norm_dtype(op), {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out}, op.out,
+                    {.residual = static_cast<bool>(op.residual), .bias = forms.bias});
+    if (op.bias && !forms.bias) problem.form.uniform = false;
+    return problem;
 }
 
 template <class Op>
@@ -33,18 +38,18 @@ RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
             .inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim))};
 }
 
-template <class Op>
+template <RowForm kForms, class Op>
 std::string norm_config(const Op& op, const DeviceInfo& device) {
-    return to_string(plan_rows(norm_problem(op), device));
+    return to_string(plan_rows(norm_problem(op, kForms), device));
 }
 
-// `kernel(type, width, vectors, uniform)` is the instantiation for a plan (with_row_kernel).
-template <class Op, class Kernel>
+// `kernel(type, width, vectors, form)` is the instantiation for a plan (with_row_kernel).
+template <RowForm kForms, class Op, class Kernel>
 void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
-    const RowProblem rows = norm_problem(op);
+    const RowProblem rows = norm_problem(op, kForms);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    with_row_kernel(norm_dtype(op), rows, plan, [&](auto* type, auto width, auto vectors, auto uniform) {
-        launch(name, kernel(type, width, vectors, uniform), row_launch(plan, rows), context.stream(),
+    with_row_kernel<kForms>(norm_dtype(op), rows, plan, [&](auto* type, auto width, auto vectors, auto form) {
+        launch(name, kernel(type, width, vectors, form), row_launch(plan, rows), context.stream(),
                row_norm(op, rows, plan));
     });
 }

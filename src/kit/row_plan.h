@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kit/group_scope.h"
 #include "weft/device_info.h"
 
 namespace weft {
@@ -13,20 +14,34 @@ namespace weft {
 inline constexpr int kStreamedRow = 0;  // nowhere: it is read again
 inline constexpr int kSharedRow = -1;   // in dynamic shared memory
 
+// Where a block takes rows in turns: so many are on their way into shared memory, behind an operand that stays.
+inline constexpr int kRowRing = 2;
+
 struct RowPlan {
     int width = 1;    // elements of a vector: 16 bytes of them, or 1 where rows have tails or begin unaligned
     int vectors = 1;  // vectors of a row that a thread holds in registers, or one of the above
     int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
     int rows = 1;     // rows of a block
     int cluster = 1;  // blocks that share a row
+    int turns = 1;    // rows that a block takes one after the other, the next on their way into shared memory
 
     int threads() const { return lanes * rows; }
+    GroupScope scope() const {
+        if (cluster > 1) return GroupScope::cluster;
+        return lanes > 32 ? GroupScope::block : GroupScope::warp;
+    }
     // Bytes of dynamic shared memory of a block.
     std::int64_t shared(std::int64_t dim, int element_bytes) const {
         const std::int64_t each = std::int64_t{width} * lanes * cluster;
+        // Also for a kernel that takes no turns, which has no use for it.
+        if (cluster > 1 && vectors > 0)
+            return std::int64_t{1 + kRowRing} * vectors * width * lanes * element_bytes;
         return vectors == kSharedRow ? (dim + each - 1) / each * width * lanes * element_bytes : 0;
     }
-    std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
+    std::int64_t blocks(std::int64_t all_rows) const {
+        const std::int64_t each = std::int64_t{rows} * turns;
+        return (all_rows + each - 1) / each * cluster;
+    }
     friend bool operator==(const RowPlan&, const RowPlan&) = default;
 };
 
@@ -35,17 +50,50 @@ inline std::string to_string(const RowPlan& plan) {
                              : plan.vectors == kStreamedRow ? "streamed"
                                                             : std::to_string(plan.vectors);
     return "lanes=" + std::to_string(plan.lanes) + " vectors=" + home + "x" + std::to_string(plan.width) +
-           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster);
+           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster) +
+           (plan.turns > 1 ? " turns=" + std::to_string(plan.turns) : "");
 }
+
+// What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
+// whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3; the others
+// decide dtypes where they run. An operand that a kernel cannot have costs it no register and no branch.
+struct RowForm {
+    bool uniform = false;
+    bool residual = true;                // is there; where nothing is uniform: may be
+    bool fp8 = true;                     // out is, or may be
+    bool bias = true;                    // may be there
+    GroupScope scope = GroupScope::any;  // of the threads that share a row; the plan's, where uniform
+
+    // Whether a kernel takes several rows one after the other: those that are long, and made of x alone.
+    constexpr bool turns() const { return uniform && !residual && scope == GroupScope::cluster; }
+    friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
+};
+
+// A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
+template <bool kUniform, bool kResidual, bool kFp8, bool kBias, GroupScope kScope>
+struct FormOf {
+    static constexpr RowForm kForm{kUniform, kResidual, kFp8, kBias, kScope};
+};
+// Of a mixed form that is `form` in all else.
+template <RowForm kForm>
+using MixedForm = FormOf<false, kForm.residual, kForm.fp8, true, kForm.scope>;
 
 // What a plan is made for: rows of dim elements, which may be moved as whole 16-byte vectors or not.
 struct RowProblem {
     std::int64_t rows = 0, dim = 0;
     int element_bytes = 2;
     bool whole = true;
-    bool uniform = true;  // all that is read is stored alike, in whole vectors
+    RowForm form{};
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
+
+// The form of the kernel that a plan runs in: a row that is not held in registers is a matter of mixed ones.
+inline RowForm row_form(const RowPlan& plan, const RowProblem& problem) {
+    RowForm form = problem.form;
+    form.uniform = form.uniform && plan.vectors > 0;
+    form.scope = form.uniform ? plan.scope() : GroupScope::any;
+    return form;
+}
 
 namespace detail {
 
@@ -53,12 +101,17 @@ namespace detail {
 // registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
 inline constexpr int kRowVectors[] = {1, 2, 4};
-constexpr bool row_compiled(int vectors, int width, bool uniform) {
-    return width > 1 || (!uniform && (vectors <= 0 || vectors == 4));
+constexpr bool row_compiled(int vectors, int width, const RowForm& form) {
+    if (form.uniform) return width > 1 && vectors > 0 && (form.scope != GroupScope::cluster || vectors == 4);
+    return width > 1 || vectors <= 0 || vectors == 4;
 }
-constexpr int row_threads(int vectors) { return vectors == 1 || vectors == 2 ? 1024 : 512; }
-constexpr int row_registers(int vectors) {
-    return vectors <= 0 ? 48 : vectors == 1 ? 32 : vectors == 2 ? 48 : 72;
+constexpr int row_threads(int vectors, const RowForm& form) {
+    const bool few_registers = form.uniform && (!form.bias || form.scope == GroupScope::cluster);
+    return vectors == 1 || vectors == 2 || few_registers ? 1024 : 512;
+}
+constexpr int row_registers(int vectors, const RowForm& form) {
+    if (vectors <= 0) return 48;
+    return vectors == 1 ? 32 : vectors == 2 ? 48 : form.uniform ? 64 : 96;
 }
 
 // The fewest lanes that hold `vectors` vectors: a power of two in a warp, whole warps above.
@@ -71,8 +124,8 @@ constexpr int row_lanes(std::int64_t vectors) {
 
 inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int most = device.arch == 86 || device.arch == 89 || device.arch == 120 ? 1536 : 2048;
-    int blocks =
-        std::min({32, most / plan.threads(), 65536 / (row_registers(plan.vectors) * plan.threads())});
+    const int registers = row_registers(plan.vectors, row_form(plan, problem));
+    const int blocks = std::min({32, most / plan.threads(), 65536 / (registers * plan.threads())});
     const std::int64_t shared = plan.shared(problem.dim, problem.element_bytes) + kRowStatic;
     if (shared > device.shared_per_block) return 0;
     return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
@@ -89,28 +142,39 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     for (int c = plan.cluster; c > 1; c /= 2) split += 1;
     const std::int64_t room =
         std::int64_t{device.sms} * std::min(resident, std::max(1, 1024 / plan.threads()));
-    if (plan.blocks(problem.rows) <= room) {
+    const std::int64_t blocks = plan.blocks(problem.rows) * plan.turns;
+    if (blocks <= room) {
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
         return 1000 - slots - (plan.vectors <= 0 ? 2 : 0) - (plan.cluster > 1 ? 2 : 0) - 0.5 * split -
-               (plan.lanes > 32 ? 0.25 : 0) - (plan.lanes > 256 ? 1.5 : 0);
+               (plan.lanes > 32 ? 0.25 : 0) - (plan.lanes > 512 ? 1.5 : 0);
     }
+    if (row_form(plan, problem).turns()) return 38 - 0.5 * split;
     static constexpr double kOverlap[] = {0, 0.6, 0.95, 1};
     const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    // Four vectors a thread: fewer make more threads meet for a row, more leave room for few rows; shared memory is one
+    // Four vectors a thread: fewer make more threads meet for a row, and are better for few rows; shared memory is one
     // more way.
-    const double burden = plan.vectors == 1 ? 6 : plan.vectors == 2 ? 1.5 : plan.vectors == 4 ? 0 : 4;
+    const double four = blocks <= 2 * room ? 2 : 0;
+    const double burden = plan.vectors == 1 ? 6 : plan.vectors == 2 ? 1.5 : plan.vectors == 4 ? four : 4;
     return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 3)] * (1 - 0.2 * split) - burden;
 }
 
+// The rows that a block takes in turns: many spare starts, and leave fewer blocks to divide the rows evenly.
+inline int row_turns(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
+    if (!row_form(plan, problem).turns()) return 1;
+    const std::int64_t at_once =
+        std::max(1, device.sms * resident_blocks(plan, problem, device) / plan.cluster);
+    return static_cast<int>(std::clamp<std::int64_t>(problem.rows / (4 * at_once), 1, 16));
+}
+
 // The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.
-inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, int cluster) {
+inline RowPlan row_candidate(const RowProblem& problem, const DeviceInfo& device, int vectors, int lanes,
+                             int cluster) {
     RowPlan plan{.width = problem.whole ? 16 / problem.element_bytes : 1,
                  .vectors = vectors,
                  .lanes = lanes,
                  .cluster = cluster};
-    if (!row_compiled(vectors, plan.width, problem.uniform)) return {.lanes = 0};
     if (vectors > 0) {
         const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
         const std::int64_t apart = std::int64_t{vectors} * cluster;
@@ -120,8 +184,11 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, 
         if (all <= std::int64_t{plan.lanes} * vectors / 2 && plan.width > 1 && vectors > 1)
             return {.lanes = 0};
     }
-    if (plan.lanes > row_threads(vectors) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
+    const RowForm form = row_form(plan, problem);
+    if (!row_compiled(vectors, plan.width, form)) return {.lanes = 0};
+    if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
+    plan.turns = row_turns(plan, problem, device);
     return plan;
 }
 
@@ -135,14 +202,14 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
                  .rows = 1,
                  .cluster = most_blocks};
     double best_score = -1;
-    const auto consider = [&](const RowPlan& plan) {
+    const auto consider = [&](int vectors, int lanes, int cluster) {
+        const RowPlan plan = detail::row_candidate(problem, device, vectors, lanes, cluster);
         const double score = plan.lanes > 0 ? detail::row_score(plan, problem, device) : -1;
         if (score > best_score) best = plan, best_score = score;
     };
     for (int cluster = 1; cluster <= most_blocks; cluster *= 2) {
-        for (const int held : detail::kRowVectors) consider(detail::row_candidate(problem, held, 0, cluster));
-        for (const int lanes : {256, 512})
-            consider(detail::row_candidate(problem, kSharedRow, lanes, cluster));
+        for (const int held : detail::kRowVectors) consider(held, 0, cluster);
+        for (const int lanes : {256, 512}) consider(kSharedRow, lanes, cluster);
     }
     return best;
 }

@@ -32,7 +32,7 @@ inline LaunchShape row_quantize_shape(std::int64_t rows, std::int64_t dim, int w
 // end; `source.values(batch, b, values)` gives vector b in fp32. NaN has no magnitude, and stays NaN.
 template <int kWidth, class Source>
 __device__ __forceinline__ void quantize_rows(const QuantizedRows& q, const Source& source) {
-    Group group{.lanes = static_cast<int>(blockDim.x)};
+    BlockGroup group{.lanes = static_cast<int>(blockDim.x)};
     const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * kWidth, first = threadIdx.x * kWidth;
     const std::int64_t rest = first + kKeptVectors * step;
     for (std::int64_t row = blockIdx.x; row < q.rows; row += gridDim.x) {

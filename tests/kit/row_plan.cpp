@@ -15,17 +15,18 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
     const RowPlan plan = plan_rows(problem, device);
     SCOPED_TRACE(device.name + " " + std::to_string(problem.rows) + " x " + std::to_string(problem.dim) +
                  " of " + std::to_string(problem.element_bytes) + " bytes" +
-                 (problem.whole ? problem.uniform ? "" : ", mixed" : ", not whole") + ": " + to_string(plan));
+                 (problem.whole ? problem.form.uniform ? "" : ", mixed" : ", not whole") + ": " +
+                 to_string(plan));
     EXPECT_EQ(plan.width, problem.whole ? 16 / problem.element_bytes : 1);
-    EXPECT_TRUE(detail::row_compiled(plan.vectors, plan.width, problem.uniform));
-    EXPECT_LE(plan.threads(), detail::row_threads(plan.vectors));
+    EXPECT_TRUE(detail::row_compiled(plan.vectors, plan.width, row_form(plan, problem)));
+    EXPECT_LE(plan.threads(), detail::row_threads(plan.vectors, row_form(plan, problem)));
     EXPECT_EQ(plan.threads() % 32, 0);
     EXPECT_GE(detail::resident_blocks(plan, problem, device), 1);
     EXPECT_LE(plan.cluster, device.arch >= 90 ? device.max_cluster : 1);
     EXPECT_TRUE(plan.lanes > 32 ? plan.rows == 1 && plan.lanes % 32 == 0
                                 : (plan.lanes & (plan.lanes - 1)) == 0);
     EXPECT_TRUE(plan.cluster == 1 || plan.lanes > 32) << "blocks of a cluster share one row each";
-    EXPECT_GE(plan.blocks(problem.rows) * plan.rows, problem.rows * plan.cluster);
+    EXPECT_GE(plan.blocks(problem.rows) * plan.rows * plan.turns, problem.rows * plan.cluster);
     if (plan.vectors > 0) {
         EXPECT_GE(std::int64_t{plan.lanes} * plan.cluster * plan.vectors * plan.width, problem.dim);
     }
@@ -42,7 +43,7 @@ TEST(RowPlan, IsOneThatAKernelTakes) {
                     for (const bool whole : {false, true}) {
                         for (const bool uniform : {false, true}) {
                             if ((whole && dim % (16 / bytes) != 0) || (uniform && !whole)) continue;
-                            expect_valid({rows, dim, bytes, whole, uniform}, *find_device(name));
+                            expect_valid({rows, dim, bytes, whole, {uniform}}, *find_device(name));
                         }
                     }
                 }
@@ -57,15 +58,15 @@ TEST(RowPlan, ReadsRowsOnce) {
     for (const std::int64_t dim : {256, 4096, 16384, 65536, 131072, 262144}) {
         for (const int bytes : {2, 4}) {
             for (const std::int64_t rows : {1, 8192, 32768}) {
-                EXPECT_NE(plan_rows({rows, dim, bytes, true, true}, h200).vectors, kStreamedRow)
+                EXPECT_NE(plan_rows({rows, dim, bytes, true, {true}}, h200).vectors, kStreamedRow)
                     << rows << " x " << dim << " of " << bytes;
             }
         }
     }
-    EXPECT_NE(plan_rows({8192, 50257, 2, false, false}, h200).vectors, kStreamedRow);
+    EXPECT_NE(plan_rows({8192, 50257, 2, false, {}}, h200).vectors, kStreamedRow);
     const DeviceInfo& a100 = *find_device("a100");
-    EXPECT_NE(plan_rows({4096, 65536, 2, true, true}, a100).vectors, kStreamedRow);
-    EXPECT_EQ(plan_rows({4096, 262144, 2, true, true}, a100).vectors, kStreamedRow);
+    EXPECT_NE(plan_rows({4096, 65536, 2, true, {true}}, a100).vectors, kStreamedRow);
+    EXPECT_EQ(plan_rows({4096, 262144, 2, true, {true}}, a100).vectors, kStreamedRow);
 }
 
 TEST(RowPlan, IsRememberedForTheProblemAndTheDevice) {
@@ -74,7 +75,7 @@ TEST(RowPlan, IsRememberedForTheProblemAndTheDevice) {
         for (const char* name : {"h200", "a100"}) {
             const DeviceInfo& device = *find_device(name);
             for (std::int64_t rows = 1; rows < 300; ++rows) {
-                const RowProblem problem{rows, 65536, 2, true, rows % 2 == 0};
+                const RowProblem problem{rows, 65536, 2, true, {rows % 2 == 0}};
                 ASSERT_EQ(plans.find(problem, device), plan_rows(problem, device));
             }
         }
@@ -94,7 +95,7 @@ TEST(RowPlan, KeepsTheMemoryBusyOnAllWorkloads) {
         for (std::string* field : {&op, &row, &model, &rows, &dim}) std::getline(fields, *field, ',');
         if (op != "rms_norm" && op != "layer_norm" && op != "softmax") continue;
         ++seen;
-        const RowProblem problem{std::stoll(rows), std::stoll(dim), 2, true, true};
+        const RowProblem problem{std::stoll(rows), std::stoll(dim), 2, true, {true}};
         expect_valid(problem, h200);
         const RowPlan plan = plan_rows(problem, h200);
         const int resident = detail::resident_blocks(plan, problem, h200);
