@@ -7,6 +7,7 @@
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
+#include "kit/ptx/store_async.cuh"
 #include "kit/ptx/tma.cuh"
 #include "kit/vector.cuh"
 #include "ops/attention/wgmma_math.cuh"
@@ -14,22 +15,28 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// The parts of a block's shared memory. Items of the ring alternate: keys of a tile, then its values.
+// The parts of a block's shared memory. Items of the ring alternate: keys of a tile, then its values. After the last
+// come the sums of the cluster's other block.
 template <int kHeadDim>
 struct WgmmaShared {
     static constexpr WgmmaTile kTile{kHeadDim};
     char *queries, *ring;
+    float4* handed_rows;                      // of rows r and r + 8: maximum and maximum, sum and sum
     kit::Mbarrier *landed, *cleaned, *empty;  // one a slot
+    kit::Mbarrier* may_hand_over;             // the other block has room
 
     __device__ WgmmaShared() {
         queries = kit::align_shared<1024>(kit::dynamic_shared<char>());
         ring = queries + kTile.query_bytes();
-        landed = reinterpret_cast<kit::Mbarrier*>(ring + kTile.slots() * kTile.slot_bytes());
+        handed_rows = reinterpret_cast<float4*>(ring + kTile.slots() * kTile.slot_bytes());
+        landed = reinterpret_cast<kit::Mbarrier*>(handed_rows) + WgmmaTile::kHandedRowBytes / 8;
         cleaned = landed + kTile.slots();
         empty = cleaned + kTile.slots();
+        may_hand_over = empty + kTile.slots();
     }
-    __device__ void initialise() const {
+    __device__ void initialise(int splits) const {
         if (threadIdx.x == 0) {
+            kit::mbarrier_init(may_hand_over, 1);
             for (int slot = 0; slot < kTile.slots(); ++slot) {
                 kit::mbarrier_init(&landed[slot], 1);
                 kit::mbarrier_init(&cleaned[slot], 1);
@@ -38,9 +45,15 @@ struct WgmmaShared {
             kit::fence_mbarrier_init();
         }
         __syncthreads();
+        if (splits > 1) kit::cluster_arrive();  // waited for where the other block is first met
     }
     __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
     __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
+    // Waits until an item may be brought: the one before it in its slot has been used.
+    __device__ void wait_empty(int item) const {
+        if (item >= kTile.slots())
+            kit::mbarrier_wait(&empty[item % kTile.slots()], parity(item - kTile.slots()));
+    }
     // Where chunk `chunk` of row `row` of the queries is.
     __device__ char* query(int row, int chunk) const {
         const auto inside = static_cast<unsigned>(row * 128 + chunk % 8 * 16);
@@ -51,6 +64,7 @@ struct WgmmaShared {
 // The key tiles of a block: every splits-th from its own on.
 struct WgmmaTiles {
     int count, first, step;
+    int other_count;  // of the cluster's other block
     __device__ int key(int tile) const { return first + tile * step; }
 };
 
@@ -59,8 +73,8 @@ __device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const A
     constexpr WgmmaTile kTile{kHeadDim};
     const int sees = block.limit(p, (block.row_block + 1) * kTile.rows() - 1);
     const int all = sees > 0 ? (sees + kTile.keys() - 1) / kTile.keys() : 0;
-    return {max(0, (all - block.split + p.splits - 1) / p.splits), block.split * kTile.keys(),
-            p.splits * kTile.keys()};
+    const int second = all / 2, count = p.splits == 1 ? all : block.split == 0 ? all - second : second;
+    return {count, block.split * kTile.keys(), p.splits * kTile.keys(), all - count};
 }
 
 // One thread keeps the ring full.
@@ -71,8 +85,7 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kHeadDim>& shared, 
     constexpr WgmmaTile kTile{kHeadDim};
     for (int item = 0; item < 2 * tiles.count; ++item) {
         const int slot = item % kTile.slots();
-        if (item >= kTile.slots())
-            kit::mbarrier_wait(&shared.empty[slot], shared.parity(item - kTile.slots()));
+        shared.wait_empty(item);
         kit::mbarrier_arrive_expect(&shared.landed[slot], kTile.slot_bytes());
         const kit::TensorMap& map = item % 2 == 0 ? keys : values;
         for (int box = 0; box < kTile.boxes(); ++box) {
@@ -111,14 +124,15 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared
 template <class T, int kHeadDim>
 __device__ __forceinline__ void load_queries(const WgmmaShared<kHeadDim>& shared, const AttentionParams& p,
                                              const AttentionBlock& block, int group) {
-    constexpr int kChunks = kHeadDim / 8;
+    constexpr int kChunks = kHeadDim / 8, kStep = 128 / kChunks;
     const int thread = static_cast<int>(threadIdx.x) % 128, chunk = thread % kChunks;
-    for (int i = thread / kChunks; i < 64; i += 128 / kChunks) {
-        const int row = group * 64 + i, all = block.row_block * WgmmaTile{kHeadDim}.rows() + row;
-        const bool there = all < p.rows;
-        const T* from =
-            static_cast<const T*>(p.q) + block.row_offset(p, p.q_stride, there ? all : 0) + chunk * 8;
-        kit::cp_async_16(shared.query(row, chunk), from, there);
+    const int first = group * 64 + thread / kChunks, block_row = block.row_block * WgmmaTile{kHeadDim}.rows();
+    AttentionRows rows(p, block, p.q_stride, block_row + first, kStep);
+    const T* q = static_cast<const T*>(p.q) + chunk * 8;
+#pragma unroll
+    for (int i = 0; i < 64; i += kStep, rows.next()) {
+        const bool there = block_row + first + i < p.rows;
+        kit::cp_async_16(shared.query(first + i, chunk), there ? q + rows.offset() : q, there);
     }
     kit::cp_async_commit();
     kit::cp_async_wait<0>();
@@ -157,11 +171,18 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
         return weigh(s, state, shrink, p.scale_log2);
     };
 
+    // First is who has to hand over at the end, if anyone has.
+    const bool leads = group != block.split;
     const unsigned own_turn = 3 + static_cast<unsigned>(group), other_turn = 4 - static_cast<unsigned>(group);
-    if (group == 1 && tiles.count > 1) kit::named_barrier_arrive(other_turn, 256);
+    const auto give_turn = [&](int tile) {
+        if (leads || tile + 1 < tiles.count) kit::named_barrier_arrive(other_turn, 256);
+    };
+    if (!leads) kit::named_barrier_arrive(other_turn, 256);
     wait(shared.landed, 0);
+    kit::named_barrier_sync(own_turn, 256);
     kit::wgmma_fence();
     issue_scores<T, kHeadDim>(s, queries, shared.slot(0));
+    give_turn(0);
     kit::wgmma_wait<0>();
     kit::wgmma_hold(s);
     release(0);
@@ -175,7 +196,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
         kit::wgmma_fence();
         issue_scores<T, kHeadDim>(s, queries, shared.slot(keys));
         issue_values<T>(state, weights, shared.slot(values));
-        if (group == 0 || tile + 1 < tiles.count) kit::named_barrier_arrive(other_turn, 256);
+        give_turn(tile);
         kit::wgmma_wait<1>();
         kit::wgmma_hold(s);
         release(keys);
@@ -194,42 +215,87 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     release(2 * tiles.count - 1);
 }
 
-// The blocks of a cluster have the same rows: warpgroup g of the other block hands over to block g. Through
-// the ring, where no tile is on its way any more. Returns whether this warpgroup has the result.
+// The blocks of a cluster have the same rows: warpgroup g of block 1 - g hands its sums to block g, which receives them
+// as the next items of its ring: by then nobody needs those slots any more, while the last products still run. One
+// thread says so to the other block.
 template <int kHeadDim>
-__device__ __forceinline__ bool merge_blocks(WgmmaState<kHeadDim>& state, const AttentionParams& p,
-                                             char* ring, int split, int group) {
-    constexpr int kOut = kHeadDim / 2;
-    const int thread = static_cast<int>(threadIdx.x) % 128;
-    float* here = reinterpret_cast<float*>(ring) + thread;
-    kit::cluster_sync();
-    if (split != group) {
-        float* there = kit::cluster_map(here, static_cast<unsigned>(group));
-#pragma unroll
-        for (int i = 0; i < kOut; ++i) there[i * 128] = state.out[i];
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            there[(kOut + 2 * h) * 128] = state.m[h];
-            there[(kOut + 2 * h + 1) * 128] = state.l[h];
-        }
+__device__ __forceinline__ void expect_sums(const WgmmaShared<kHeadDim>& shared, const WgmmaTiles& tiles,
+                                            int split) {
+    constexpr WgmmaTile kTile{kHeadDim};
+    for (int i = 0; i < kTile.handed_slots(); ++i) {
+        const int item = 2 * tiles.count + i, rows = i == 0 ? WgmmaTile::kHandedRowBytes : 0;
+        shared.wait_empty(item);
+        kit::mbarrier_arrive_expect(&shared.landed[item % kTile.slots()],
+                                    static_cast<unsigned>(kTile.slot_bytes() + rows));
     }
-    kit::cluster_sync();
-    if (split != group) return false;
+    kit::mbarrier_arrive_remote<false>(shared.may_hand_over, static_cast<unsigned>(1 - split));
+}
+
+// Where four sums of this thread, from 4 i on, are handed over: an item of the ring counted from the first such.
+template <int kHeadDim>
+struct HandedSums {
+    static constexpr int kPerSlot = WgmmaTile{kHeadDim}.slot_bytes() / (128 * 16);
+    static constexpr int kCount = kHeadDim / 8;
+    const WgmmaShared<kHeadDim>& shared;
+    int first_item;
+
+    __device__ int item(int i) const { return first_item + i / kPerSlot; }
+    __device__ kit::Mbarrier* barrier(int i) const {
+        return &shared.landed[item(i) % WgmmaTile{kHeadDim}.slots()];
+    }
+    __device__ float4* at(int i) const {
+        const int thread = static_cast<int>(threadIdx.x) % 128;
+        return reinterpret_cast<float4*>(shared.slot(item(i))) + i % kPerSlot * 128 + thread;
+    }
+    __device__ float4* rows() const { return shared.handed_rows + static_cast<int>(threadIdx.x) % 128 / 4; }
+};
+
+template <int kHeadDim>
+__device__ __forceinline__ void hand_over(const WgmmaState<kHeadDim>& state,
+                                          const WgmmaShared<kHeadDim>& shared, const WgmmaTiles& tiles,
+                                          int split) {
+    const HandedSums<kHeadDim> there{shared, 2 * tiles.other_count};
+    const auto rank = static_cast<unsigned>(1 - split);
+    kit::mbarrier_wait(shared.may_hand_over, 0);
+    if (threadIdx.x % 4 == 0) {  // the others of the row know the same
+        kit::store_async(there.rows(), {state.m[0], state.m[1], state.l[0], state.l[1]}, there.barrier(0),
+                         rank);
+    }
+#pragma unroll
+    for (int i = 0; i < there.kCount; ++i) {
+        const float* out = state.out + 4 * i;
+        kit::store_async(there.at(i), {out[0], out[1], out[2], out[3]}, there.barrier(i), rank);
+    }
+}
+
+template <int kHeadDim>
+__device__ __forceinline__ void take_over(WgmmaState<kHeadDim>& state, const WgmmaShared<kHeadDim>& shared,
+                                          const AttentionParams& p, const WgmmaTiles& tiles) {
+    const HandedSums<kHeadDim> here{shared, 2 * tiles.count};
     float keep[2], take[2];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        const float other = here[(kOut + 2 * h) * 128], top = fmaxf(state.m[h], other);
-        keep[h] = maximum_shift(state.m[h], top, p.scale_log2);
-        take[h] = maximum_shift(other, top, p.scale_log2);
-        state.m[h] = top;
-        state.l[h] = state.l[h] * keep[h] + here[(kOut + 2 * h + 1) * 128] * take[h];
-    }
+    for (int i = 0; i < here.kCount; ++i) {
+        if (i % here.kPerSlot == 0)
+            kit::mbarrier_wait<true>(here.barrier(i), WgmmaShared<kHeadDim>::parity(here.item(i)));
+        if (i == 0) {
+            const float4 rows = *here.rows();
+            const float m[2] = {rows.x, rows.y}, l[2] = {rows.z, rows.w};
 #pragma unroll
-    for (int i = 0; i < kOut; ++i) {
-        const int h = i / 2 % 2;
-        state.out[i] = state.out[i] * keep[h] + here[i * 128] * take[h];
+            for (int h = 0; h < 2; ++h) {
+                const float top = fmaxf(state.m[h], m[h]);
+                keep[h] = maximum_shift(state.m[h], top, p.scale_log2);
+                take[h] = maximum_shift(m[h], top, p.scale_log2);
+                state.m[h] = top;
+                state.l[h] = state.l[h] * keep[h] + l[h] * take[h];
+            }
+        }
+        const float4 sums = *here.at(i);
+        float* out = state.out + 4 * i;
+        out[0] = out[0] * keep[0] + sums.x * take[0];
+        out[1] = out[1] * keep[0] + sums.y * take[0];
+        out[2] = out[2] * keep[1] + sums.z * take[1];
+        out[3] = out[3] * keep[1] + sums.w * take[1];
     }
-    return true;
 }
 
 // The finished rows of a warp, through shared memory (where its queries were) for whole 16-byte stores.
@@ -254,13 +320,15 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
         }
     }
     __syncwarp();
-    constexpr int kChunks = kHeadDim / 8;
-    const int chunk = lane % kChunks, first = group * 64 + wgmma_row(0) - lane / 4;
-    for (int row = first + lane / kChunks; row < first + 16 && block_row + row < p.rows;
-         row += 32 / kChunks) {
-        T* to = static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, block_row + row) + chunk * 8;
+    constexpr int kChunks = kHeadDim / 8, kStep = 32 / kChunks;
+    const int chunk = lane % kChunks, first = group * 64 + wgmma_row(0) - lane / 4 + lane / kChunks;
+    AttentionRows rows(p, block, p.out_stride, block_row + first, kStep);
+#pragma unroll 4
+    for (int i = 0; i < 16 / kStep; ++i, rows.next()) {
+        const int row = first + i * kStep;
+        if (block_row + row >= p.rows) continue;
         const auto values = kit::load_aligned<8>(reinterpret_cast<const T*>(shared.query(row, chunk)));
-        kit::store_vector(to, values, 8, p.vector_out);
+        kit::store_vector(static_cast<T*>(p.out) + rows.offset() + chunk * 8, values, 8, p.vector_out);
     }
 }
 
@@ -275,10 +343,15 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap keys,
                     const __grid_constant__ kit::TensorMap values) {
     const WgmmaShared<kHeadDim> shared;
-    shared.initialise();
+    if (threadIdx.x == 0) {
+        kit::tma_prefetch(keys);
+        kit::tma_prefetch(values);
+    }
+    shared.initialise(p.splits);
+    AttentionBlock block(p);
     kit::dependency_wait();
     kit::dependents_launch();
-    const AttentionBlock block(p);
+    block.read_length(p);
     const WgmmaTiles tiles = tiles_of<kHeadDim>(p, block);
     if (threadIdx.x < 128) {
         kit::registers_release<24>();
@@ -289,8 +362,8 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         }
         __syncwarp();
         if (p.splits > 1) {
-            kit::cluster_sync();
-            kit::cluster_sync();
+            kit::cluster_wait();
+            if (threadIdx.x == 0) expect_sums(shared, tiles, block.split);
         }
     } else {
         kit::registers_acquire<240>();
@@ -306,8 +379,12 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
             l += kit::shuffle_xor(l, 1);
             l += kit::shuffle_xor(l, 2);
         }
-        const bool stores = p.splits == 1 || merge_blocks(state, p, shared.ring, block.split, group);
-        if (stores) store_rows<T>(state, shared, p, block, group);
+        if (p.splits > 1) {
+            kit::cluster_wait();
+            if (group != block.split) return hand_over(state, shared, tiles, block.split);
+            take_over(state, shared, p, tiles);
+        }
+        store_rows<T>(state, shared, p, block, group);
     }
 }
 

@@ -40,6 +40,9 @@ struct CopyPiece {
 void bulk_load(const char* what, void* shared, std::vector<CopyPiece> pieces, unsigned size,
                uint64_t* barrier, unsigned ranks, const Where& where);
 void bulk_store(const char* what, const void* shared, std::vector<CopyPiece> pieces, const Where& where);
+// 16 bytes into the shared memory of block `rank`, whose barrier in the same place completes them. Of the generic
+// proxy, as what threads write themselves.
+void store_async(void* shared, const void* value, uint64_t* barrier, unsigned rank, const Where& where);
 void bulk_commit();
 // Until at most `newest` groups of this thread are in flight, or have their sources still to be read.
 void bulk_wait(unsigned newest, bool sources_only, const Where& where);

@@ -13,11 +13,22 @@ WEFT_UNINSTRUMENTED bool same_place(const Where& a, const Where& b) {
     return *x == *y;
 }
 
+WEFT_UNINSTRUMENTED void wait_at(Runtime& runtime, Barrier& barrier, Thread& thread, State state,
+                                 const char* what, const Where& where) {
+    thread.state = state;
+    thread.what = what;
+    thread.where = where;
+    thread.next = nullptr;
+    (barrier.last ? barrier.last->next : barrier.first) = &thread;
+    barrier.last = &thread;
+    runtime.suspend(thread);
+}
+
 // Arrives, and waits unless it is the last, or `state` is ready: then it only arrives.
 WEFT_UNINSTRUMENTED void arrive(Runtime& runtime, Barrier& barrier, Thread& thread, State state,
-                                const char* what, const Where& where) {
+                                const char* what, const Where& where, bool publishes = true) {
     void* sync = barrier.sync->cell[barrier.generation & 1];
-    tsan_release(sync);
+    if (publishes) tsan_release(sync);
     if (barrier.arrived++ == 0) {
         barrier.where = where;
         barrier.first_arrived = &thread;
@@ -30,13 +41,7 @@ WEFT_UNINSTRUMENTED void arrive(Runtime& runtime, Barrier& barrier, Thread& thre
             runtime.suspend(thread);
         }
     } else if (waits) {
-        thread.state = state;
-        thread.what = what;
-        thread.where = where;
-        thread.next = nullptr;
-        (barrier.last ? barrier.last->next : barrier.first) = &thread;
-        barrier.last = &thread;
-        runtime.suspend(thread);
+        wait_at(runtime, barrier, thread, state, what, where);
     }
     if (waits) tsan_acquire(sync);
 }
@@ -104,9 +109,32 @@ WEFT_UNINSTRUMENTED void named_barrier(unsigned id, unsigned threads, bool wait,
 }
 
 WEFT_UNINSTRUMENTED void cluster_barrier(const Where& where) {
+    if (self().between) fault("cluster_sync between cluster_arrive and cluster_wait");
     Runtime& runtime = Runtime::here();
     runtime.cluster_barrier.expected = runtime.cluster_live;
     arrive(runtime, runtime.cluster_barrier, self(), State::at_cluster_barrier, "cluster_sync", where);
+}
+
+WEFT_UNINSTRUMENTED void cluster_arrive(const Where& where) {
+    Runtime& runtime = Runtime::here();
+    Thread& thread = self();
+    if (thread.between) fault("a second cluster_arrive without cluster_wait");
+    thread.between = true;
+    thread.cluster_generation = runtime.cluster_barrier.generation;
+    runtime.cluster_barrier.expected = runtime.cluster_live;
+    arrive(runtime, runtime.cluster_barrier, thread, State::ready, "cluster_arrive", where, thread.init_fenced);
+}
+
+WEFT_UNINSTRUMENTED void cluster_wait(const Where& where) {
+    Runtime& runtime = Runtime::here();
+    Thread& thread = self();
+    Barrier& barrier = runtime.cluster_barrier;
+    if (!thread.between) fault("cluster_wait without cluster_arrive");
+    thread.between = false;
+    if (barrier.generation == thread.cluster_generation) {
+        wait_at(runtime, barrier, thread, State::at_cluster_barrier, "cluster_wait", where);
+    }
+    tsan_acquire(barrier.sync->cell[thread.cluster_generation & 1]);
 }
 
 // What waits for a thread that has left: a block's barrier is broken, a warp and a cluster go on without it.
@@ -119,6 +147,7 @@ WEFT_UNINSTRUMENTED void Runtime::check_exit(Thread& thread) {
             "divergent barrier: exits while {} threads wait at __syncthreads ({}), the first of them {}",
             barrier.arrived, place(barrier.where), index_text(barrier.first_arrived->thread_index)));
     }
+    if (thread.between) fault("exits between cluster_arrive and cluster_wait");
     leave_warp(*this, thread);
     check_flight(thread);
     --cluster_live;

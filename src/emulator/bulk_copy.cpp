@@ -1,4 +1,5 @@
-// Bulk copies: loads that complete at an mbarrier, and stores that are waited for in groups.
+// Bulk copies: loads that complete at an mbarrier, and stores that are waited for in groups. Stores of a thread into
+// another block, which complete at an mbarrier there.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -56,6 +57,20 @@ struct Store final : AsyncOperation {
         for (size_t i = 0; i < sources.size(); ++i) {
             std::memcpy(&read[16 * i], sources[i].at, sources[i].bytes);
         }
+    }
+};
+
+struct RemoteStore final : AsyncOperation {
+    char value[16];
+    char* to = nullptr;
+    Mbarrier* barrier = nullptr;
+    unsigned phase = 0;
+
+    bool perform(Runtime& runtime) override {
+        const AsOperation as(runtime, *this);
+        copy_chunk(to, value, sizeof value);
+        mbarrier_complete(runtime, *barrier, sizeof value, phase);
+        return true;
     }
 };
 
@@ -151,6 +166,23 @@ void bulk_store(const char* what, const void* shared, std::vector<CopyPiece> pie
     describe_operation(*operation, what, where);
     InFlight& flight = in_flight(self());
     flight.copies.push_back({operation, flight.copy_group});
+    runtime.async->submit(runtime, operation);
+}
+
+void store_async(void* shared, const void* value, uint64_t* barrier, unsigned rank, const Where& where) {
+    Runtime& runtime = Runtime::here();
+    char* to = static_cast<char*>(cluster_map(shared, rank));
+    const auto* there = static_cast<const uint64_t*>(cluster_map(barrier, rank));
+    poison_visible(runtime, to, sizeof RemoteStore::value);
+    const Unobserved scope;
+    const auto operation = std::make_shared<RemoteStore>();
+    std::memcpy(operation->value, value, sizeof operation->value);
+    operation->to = to;
+    operation->barrier = &mbarrier_at(runtime, there, "store_async");
+    check_init_fenced(*operation->barrier, "store_async");
+    operation->phase = phase_of(*operation->barrier);
+    operation->writes = {{to, to + sizeof operation->value}};
+    describe_operation(*operation, "store_async", where);
     runtime.async->submit(runtime, operation);
 }
 

@@ -45,6 +45,9 @@ struct Thread {
     State state;
     bool started;
     bool fenced;       // has executed a __threadfence, so its atomics publish
+    bool init_fenced;  // has fenced mbarriers, so its arrival at the cluster's barrier publishes them
+    bool between;      // cluster_arrive and cluster_wait
+    unsigned cluster_generation;  // of the cluster's barrier, when it arrived
     const char* what;  // the operation it waits at, and where that is in the source
     Where where;
     Thread* next;      // in the list of those who wait at the same barrier
@@ -75,6 +78,9 @@ using CompleteGroup = void (*)(void* const* lanes);
 void warpgroup_collective(const char* what, void* data, CompleteGroup complete, const Where& where);
 // Every thread of the cluster that has not exited.
 void cluster_barrier(const Where& where);
+// Its two halves; the arrival orders only what fence_mbarrier_init has published.
+void cluster_arrive(const Where& where);
+void cluster_wait(const Where& where);
 
 unsigned cluster_rank();
 unsigned cluster_size();

@@ -124,7 +124,9 @@ void fence_mbarrier_init() {
     const Unobserved scope;
     Block& block = *self().block;
     for (unsigned i = 0; i < block.mbarrier_count; ++i) {
-        if (block.mbarriers[i].initialised_by == &self()) block.mbarriers[i].init_fenced = true;
+        if (block.mbarriers[i].initialised_by == &self()) {
+            block.mbarriers[i].init_fenced = self().init_fenced = true;
+        }
     }
 }
 

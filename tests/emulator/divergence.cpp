@@ -3,6 +3,7 @@
 
 #include "kit/ptx/atomic.cuh"
 #include "kit/ptx/barrier.cuh"
+#include "kit/ptx/cluster.cuh"
 #include "kit/ptx/mma.cuh"
 #include "kit/ptx/shuffle.cuh"
 
@@ -90,6 +91,30 @@ TEST_F(Emulator, AKernelMustNotWaitForABlockThatHasNotStarted) {
                                 &arrived);
                 }),
                 names("grid_barrier", "one after another"));
+}
+
+// ---- the halves of a cluster's barrier ----
+
+enum class Halves { right, arrives_twice, never_waits, never_arrives, meets_whole };
+
+template <Halves F>
+__global__ void meet_in_halves() {
+    if (F != Halves::never_arrives) kit::cluster_arrive();
+    if (F == Halves::arrives_twice) kit::cluster_arrive();
+    if (F == Halves::meets_whole) kit::cluster_sync();
+    if (F != Halves::never_waits) kit::cluster_wait();
+    kit::cluster_sync();
+}
+
+TEST_F(Emulator, HalvesOfAClustersBarrier) {
+    const auto fault = [](auto* kernel) {
+        return fault_of([&] { kit::launch("k", kernel, {.grid = 2, .block = 64, .cluster = 2}, Stream{}); });
+    };
+    EXPECT_EQ(fault(&meet_in_halves<Halves::right>), "");
+    EXPECT_THAT(fault(&meet_in_halves<Halves::arrives_twice>), names("k", "a second cluster_arrive"));
+    EXPECT_THAT(fault(&meet_in_halves<Halves::never_waits>), names("k", "between cluster_arrive and"));
+    EXPECT_THAT(fault(&meet_in_halves<Halves::never_arrives>), names("k", "cluster_wait without"));
+    EXPECT_THAT(fault(&meet_in_halves<Halves::meets_whole>), names("k", "between cluster_arrive and"));
 }
 
 // ---- warps ----

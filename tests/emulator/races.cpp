@@ -4,6 +4,7 @@
 
 #include "kit/ptx/atomic.cuh"
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/store_async.cuh"
 #include "kit/ptx/shuffle.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -19,6 +20,7 @@ using test::kPlanted;
 using test::kTsan;
 using test::names;
 using test::races;
+using testing::AnyOf;
 using testing::IsEmpty;
 
 // ---- barriers that are missing ----
@@ -196,6 +198,55 @@ TEST_F(Emulator, ABlockHasNoSharedMemoryBeforeItStarts) {
     } else {
         EXPECT_EQ(run(&write_to_neighbour<kPlanted>), -1);
     }
+}
+
+// ---- stores into another block ----
+
+struct Landing {
+    kit::Mbarrier barrier;
+};
+
+enum class Hand { right, too_few_bytes, too_many_bytes, no_wait };
+
+// Block 0 hands a row of float4 to block 1.
+template <Hand F>
+__global__ void hand_over(float* out) {
+    kit::Mbarrier* landed = &kit::block_shared<Landing>().barrier;
+    float4* row = kit::dynamic_shared<float4>();
+    if (threadIdx.x == 0) {
+        kit::mbarrier_init(landed, 1);
+        kit::fence_mbarrier_init();
+        const unsigned wrong = F == Hand::too_few_bytes ? -16 : F == Hand::too_many_bytes ? 16 : 0;
+        kit::mbarrier_arrive_expect(landed, 512 + wrong);
+    }
+    kit::cluster_sync();
+    const auto value = static_cast<float>(threadIdx.x);
+    if (kit::cluster_rank() == 0)
+        return kit::store_async(row + threadIdx.x, {value, 0, 0, value}, landed, 1);
+    if (F != Hand::no_wait) kit::mbarrier_wait<true>(landed, 0);
+    out[threadIdx.x] = row[threadIdx.x].w;
+}
+
+template <Hand F>
+std::string run_hand() {
+    for (const uint64_t seed : {0, 1, 2, 3, 4, 5}) {
+        emulator::set_order(seed);
+        std::vector<float> out(32);
+        const kit::LaunchShape shape{.grid = 2, .block = 32, .cluster = 2, .dynamic_shared = 512};
+        const auto fault =
+            fault_of([&] { kit::launch("hand", hand_over<F>, shape, Stream{}, out.data()); });
+        if (!fault.empty()) return fault;
+        if (out[31] != 31) return "wrong";
+    }
+    return "";
+}
+
+TEST_F(Emulator, StoresIntoAnotherBlock) {
+    EXPECT_THAT(run_hand<Hand::right>(), IsEmpty());
+    EXPECT_THAT(run_hand<Hand::too_few_bytes>(), names("hand", "more than were expected"));
+    EXPECT_THAT(run_hand<Hand::too_many_bytes>(), names("hand", "16 bytes of transactions to come"));
+    EXPECT_THAT(run_hand<Hand::no_wait>(),
+                AnyOf(testing::StrEq("wrong"), names("hand", "the block ends while store_async"), races("hand")));
 }
 
 // ---- races between blocks ----

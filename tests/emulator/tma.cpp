@@ -4,6 +4,7 @@
 
 #include "kit/ptx/cluster.cuh"
 #include "kit/ptx/proxy_fence.cuh"
+#include "kit/ptx/store_async.cuh"
 #include "kit/ptx/tma.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -78,6 +79,56 @@ ON_BOTH(90, MbarriersOfAClusterMeet) {
         kit::launch("arrive_in_cluster", arrive_in_cluster, {.grid = 3, .block = 32, .cluster = 3}, Stream{},
                     out.data());
         EXPECT_THAT(out.values(), testing::ElementsAre(0, 1, 2, 100, 101, 102, 200, 201, 202));
+    });
+}
+
+// ---- stores that complete at another block's mbarrier ----
+
+struct Handed {
+    float4 values[2][64];
+};
+
+// Each block says when it has room, and takes over in two phases what the one before it in the ring of blocks hands over.
+__global__ void hand_round(float4* out) {
+    Barriers& barriers = kit::block_shared<Barriers>();
+    Handed& handed = kit::block_shared<Handed>();
+    kit::Mbarrier *landed = &barriers.at[0], *may_store = &barriers.at[1];
+    const unsigned rank = kit::cluster_rank(), size = kit::cluster_size(), thread = threadIdx.x;
+    if (thread == 0) {
+        kit::mbarrier_init(landed, 1);
+        kit::mbarrier_init(may_store, 1);
+        kit::fence_mbarrier_init();
+    }
+    __syncthreads();
+    kit::cluster_arrive();
+    kit::cluster_wait();
+    for (unsigned round = 0; round < 2; ++round) {
+        if (thread == 0) {
+            kit::mbarrier_arrive_expect(landed, sizeof handed.values[0]);
+            kit::mbarrier_arrive_remote<false>(may_store, (rank + size - 1) % size);
+        }
+        kit::mbarrier_wait(may_store, round);
+        const float base = static_cast<float>(1000 * rank + 100 * round + thread);
+        kit::store_async(&handed.values[round][thread], {base, base + 0.25f, base + 0.5f, -base}, landed,
+                         (rank + 1) % size);
+        kit::mbarrier_wait<true>(landed, round);
+        out[(rank * 2 + round) * 64 + thread] = handed.values[round][(thread + 33) % 64];
+    }
+}
+
+ON_BOTH(90, StoresCompleteAtTheNextBlocksBarrier) {
+    test::in_several_orders([] {
+        Buffer<float4> out(3 * 2 * 64);
+        kit::launch("hand_round", hand_round, {.grid = 3, .block = 64, .cluster = 3}, Stream{}, out.data());
+        const auto got = out.values();
+        for (unsigned i = 0; i < 3 * 2 * 64; ++i) {
+            const unsigned from = (i / 128 + 2) % 3, round = i / 64 % 2, thread = (i % 64 + 33) % 64;
+            const float base = static_cast<float>(1000 * from + 100 * round + thread);
+            ASSERT_EQ(got[i].x, base) << i;
+            ASSERT_EQ(got[i].y, base + 0.25f) << i;
+            ASSERT_EQ(got[i].z, base + 0.5f) << i;
+            ASSERT_EQ(got[i].w, -base) << i;
+        }
     });
 }
 

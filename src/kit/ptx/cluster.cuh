@@ -44,6 +44,27 @@ __device__ __forceinline__ void cluster_sync(WEFT_WHERE_ONLY) {
 #endif
 }
 
+// cluster_sync in two halves, for what starts without the other blocks and needs them later: each thread arrives once and
+// waits once before it ends, as whole warps. The arrival publishes nothing but this thread's mbarriers
+// (fence_mbarrier_init): an arrival that publishes memory costs a fence of the whole device.
+__device__ __forceinline__ void cluster_arrive(WEFT_WHERE_ONLY) {
+#if defined(WEFT_EMULATOR)
+    emulator::cluster_arrive(where);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#else
+    __syncthreads();
+#endif
+}
+
+__device__ __forceinline__ void cluster_wait(WEFT_WHERE_ONLY) {
+#if defined(WEFT_EMULATOR)
+    emulator::cluster_wait(where);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
 // The same place of the shared memory of block `rank` of the cluster: `shared` points into this block's.
 template <typename T>
 __device__ __forceinline__ T* cluster_map(T* shared, unsigned rank) {
