@@ -243,7 +243,7 @@ std::string run_hand() {
 
 TEST_F(Emulator, StoresIntoAnotherBlock) {
     EXPECT_THAT(run_hand<Hand::right>(), IsEmpty());
-    EXPECT_THAT(run_hand<Hand::too_few_bytes>(), names("hand", "more than were expected"));
+    EXPECT_THAT(run_hand<Hand::too_few_bytes>(), names("hand", "the block ends while store_async"));
     EXPECT_THAT(run_hand<Hand::too_many_bytes>(), names("hand", "16 bytes of transactions to come"));
     EXPECT_THAT(run_hand<Hand::no_wait>(),
                 AnyOf(testing::StrEq("wrong"), names("hand", "the block ends while store_async"), races("hand")));

@@ -113,6 +113,7 @@ __global__ void hand_round(float4* out) {
                          (rank + 1) % size);
         kit::mbarrier_wait<true>(landed, round);
         out[(rank * 2 + round) * 64 + thread] = handed.values[round][(thread + 33) % 64];
+        __syncthreads();  // nobody waits for a phase two behind
     }
 }
 
