@@ -26,7 +26,7 @@ struct AttentionParams {
     AttentionStrides q_stride, k_stride, v_stride, out_stride, lse_stride;
     std::int64_t mask_stride;
     int rows, row_blocks, q_tokens, kv_tokens, kv_heads, group, head_dim;
-    int row_warps, groups, splits, slots;
+    int block_rows, row_warps, groups, splits, slots;
     float scale_log2;                                       // factor of the scores * log2(e)
     bool causal, vector_q, vector_k, vector_v, vector_out;  // vector: 16-byte aligned rows of whole chunks
     float *partial,

@@ -3,7 +3,6 @@
 
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cluster.cuh"
-#include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
@@ -23,7 +22,7 @@ struct WgmmaShared {
     char *queries, *ring;
     float4* handed_rows;                      // of rows r and r + 8: maximum and maximum, sum and sum
     kit::Mbarrier *landed, *cleaned, *empty;  // one a slot
-    kit::Mbarrier* may_hand_over;             // the other block has room
+    kit::Mbarrier *queries_landed, *may_hand_over;  // the second: the other block has room
 
     __device__ WgmmaShared() {
         queries = kit::align_shared<1024>(kit::dynamic_shared<char>());
@@ -32,10 +31,12 @@ struct WgmmaShared {
         landed = reinterpret_cast<kit::Mbarrier*>(handed_rows) + WgmmaTile::kHandedRowBytes / 8;
         cleaned = landed + kTile.slots();
         empty = cleaned + kTile.slots();
-        may_hand_over = empty + kTile.slots();
+        queries_landed = empty + kTile.slots();
+        may_hand_over = queries_landed + 1;
     }
     __device__ void initialise(int splits) const {
         if (threadIdx.x == 0) {
+            kit::mbarrier_init(queries_landed, 1);
             kit::mbarrier_init(may_hand_over, 1);
             for (int slot = 0; slot < kTile.slots(); ++slot) {
                 kit::mbarrier_init(&landed[slot], 1);
@@ -71,10 +72,30 @@ struct WgmmaTiles {
 template <int kHeadDim>
 __device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const AttentionBlock& block) {
     constexpr WgmmaTile kTile{kHeadDim};
-    const int sees = block.limit(p, (block.row_block + 1) * kTile.rows() - 1);
+    const int sees = block.limit(p, (block.row_block + 1) * p.block_rows - 1);
     const int all = sees > 0 ? (sees + kTile.keys() - 1) / kTile.keys() : 0;
     const int second = all / 2, count = p.splits == 1 ? all : block.split == 0 ? all - second : second;
     return {count, block.split * kTile.keys(), p.splits * kTile.keys(), all - count};
+}
+
+// One thread brings the block's rows of queries, zeros beyond the last token. The blocks of a cluster each bring half of
+// the boxes to both: at the start all blocks want theirs at once, from an L2 that is no faster than that.
+template <int kHeadDim>
+__device__ __forceinline__ void load_queries(const WgmmaShared<kHeadDim>& shared, const AttentionParams& p,
+                                             const AttentionBlock& block, const kit::TensorMap& queries) {
+    constexpr WgmmaTile kTile{kHeadDim};
+    kit::mbarrier_arrive_expect(shared.queries_landed,
+                                static_cast<unsigned>(kTile.boxes() * p.block_rows * 128));
+    const int token = block.row_block * (p.block_rows / p.group);
+    for (int box = 0; box < kTile.boxes(); ++box) {
+        char* to = shared.queries + box * kTile.query_box_bytes();
+        const int at[] = {box * WgmmaTile::kColumns, block.kv_head * p.group, token, block.batch};
+        if (p.splits == 1) {
+            kit::tma_load(to, queries, shared.queries_landed, at);
+        } else if (box % 2 == block.split) {
+            kit::tma_load_multicast(to, queries, shared.queries_landed, at, 0b11);
+        }
+    }
 }
 
 // One thread keeps the ring full.
@@ -90,7 +111,7 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kHeadDim>& shared, 
         const kit::TensorMap& map = item % 2 == 0 ? keys : values;
         for (int box = 0; box < kTile.boxes(); ++box) {
             kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
-                             {box * WgmmaTile::kColumns, tiles.key(item / 2), block.kv_head, block.batch});
+                             {box * WgmmaTile::kColumns, block.kv_head, tiles.key(item / 2), block.batch});
         }
     }
 }
@@ -119,27 +140,6 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared
     }
 }
 
-// A warpgroup's 64 rows of queries, zeros beyond the last. All chunks are on their way at once: a block's few tiles
-// are over soon.
-template <class T, int kHeadDim>
-__device__ __forceinline__ void load_queries(const WgmmaShared<kHeadDim>& shared, const AttentionParams& p,
-                                             const AttentionBlock& block, int group) {
-    constexpr int kChunks = kHeadDim / 8, kStep = 128 / kChunks;
-    const int thread = static_cast<int>(threadIdx.x) % 128, chunk = thread % kChunks;
-    const int first = group * 64 + thread / kChunks, block_row = block.row_block * WgmmaTile{kHeadDim}.rows();
-    AttentionRows rows(p, block, p.q_stride, block_row + first, kStep);
-    const T* q = static_cast<const T*>(p.q) + chunk * 8;
-#pragma unroll
-    for (int i = 0; i < 64; i += kStep, rows.next()) {
-        const bool there = block_row + first + i < p.rows;
-        kit::cp_async_16(shared.query(first + i, chunk), there ? q + rows.offset() : q, there);
-    }
-    kit::cp_async_commit();
-    kit::cp_async_wait<0>();
-    kit::fence_proxy_async();
-    kit::named_barrier_sync(1 + static_cast<unsigned>(group), 128);
-}
-
 // A warpgroup over all tiles. The scores of a tile are issued together with the values of the one before, and
 // weighed while those are multiplied; the warpgroups take turns in issuing, so that one weighs while the
 // other's products run.
@@ -148,7 +148,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
                                        const AttentionParams& p, const AttentionBlock& block,
                                        const WgmmaTiles& tiles, int group) {
     constexpr WgmmaTile kTile{kHeadDim};
-    const int row = block.row_block * kTile.rows() + group * 64, least = block.limit(p, row);
+    const int row = block.row_block * p.block_rows + group * 64, least = block.limit(p, row);
     // Looked up where they are needed: registers are short.
     const auto mask = [&]() -> const std::uint8_t* {
         return p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
@@ -173,7 +173,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
 
     // First is who has to hand over at the end, if anyone has.
     const bool leads = group != block.split;
-    const unsigned own_turn = 3 + static_cast<unsigned>(group), other_turn = 4 - static_cast<unsigned>(group);
+    const unsigned own_turn = 1 + static_cast<unsigned>(group), other_turn = 2 - static_cast<unsigned>(group);
     const auto give_turn = [&](int tile) {
         if (leads || tile + 1 < tiles.count) kit::named_barrier_arrive(other_turn, 256);
     };
@@ -304,7 +304,7 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
                                            const WgmmaShared<kHeadDim>& shared, const AttentionParams& p,
                                            const AttentionBlock& block, int group) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int block_row = block.row_block * WgmmaTile{kHeadDim}.rows();
+    const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, p.rows - block_row);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const int row = group * 64 + wgmma_row(h);
@@ -314,7 +314,7 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
             *reinterpret_cast<uint32_t*>(shared.query(row, i / 4) + lane % 4 * 4) =
                 pack_pair<T>(state.out[i] * inverse, state.out[i + 1] * inverse);
         }
-        if (p.lse != nullptr && lane % 4 == 0 && block_row + row < p.rows) {
+        if (p.lse != nullptr && lane % 4 == 0 && row < end) {
             p.lse[block.row_offset(p, p.lse_stride, block_row + row)] =
                 (state.m[h] * p.scale_log2 + log2f(l)) * 0.693147180559945309f;
         }
@@ -326,24 +326,27 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
 #pragma unroll 4
     for (int i = 0; i < 16 / kStep; ++i, rows.next()) {
         const int row = first + i * kStep;
-        if (block_row + row >= p.rows) continue;
+        if (row >= end) continue;
         const auto values = kit::load_aligned<8>(reinterpret_cast<const T*>(shared.query(row, chunk)));
         kit::store_vector(static_cast<T*>(p.out) + rows.offset() + chunk * 8, values, 8, p.vector_out);
     }
 }
 
 // What:    out = softmax(scale q kᵀ) v, a tile of keys at a time, outputs rescaled as the maximum grows
-// Mapping: a block has 128 rows: warpgroups 1 and 2 own 64 each, with their whole output in registers; of
-//          warpgroup 0 one thread keeps a ring of tiles full, and one warp cleans values. The `splits` blocks
-//          of a cluster have the same rows and divide the tiles
-// Traffic: k and v once a cluster, from L2; bound by wgmma
-// Needs:   head_dim == kHeadDim, 16-byte aligned rows, boxes of WgmmaTile in both maps, SM 9.0a
+// Mapping: a block has up to 128 rows, of whole tokens: warpgroups 1 and 2 own 64 each, with their whole output in
+//          registers; of warpgroup 0 one thread brings queries and keeps a ring of tiles full, and one warp cleans
+//          values. The `splits` blocks of a cluster have the same rows and divide the tiles
+// Traffic: q once, k and v once a cluster, from L2; bound by wgmma
+// Needs:   head_dim == kHeadDim, 16-byte aligned rows, boxes of p.block_rows (queries) and of WgmmaTile (keys and
+//          values) in the maps, SM 9.0a
 template <class T, int kHeadDim>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
-    attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap keys,
+    attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
+                    const __grid_constant__ kit::TensorMap keys,
                     const __grid_constant__ kit::TensorMap values) {
     const WgmmaShared<kHeadDim> shared;
     if (threadIdx.x == 0) {
+        kit::tma_prefetch(queries);
         kit::tma_prefetch(keys);
         kit::tma_prefetch(values);
     }
@@ -351,36 +354,34 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     AttentionBlock block(p);
     kit::dependency_wait();
     kit::dependents_launch();
+    if (p.splits > 1) kit::cluster_wait();
     block.read_length(p);
     const WgmmaTiles tiles = tiles_of<kHeadDim>(p, block);
+    const bool any = tiles.count + tiles.other_count > 0;  // in a cluster for both, whose queries come from both
     if (threadIdx.x < 128) {
         kit::registers_release<24>();
-        if (threadIdx.x == 0) load_tiles(shared, block, tiles, keys, values);
+        if (threadIdx.x == 0) {
+            if (any) load_queries(shared, p, block, queries);
+            load_tiles(shared, block, tiles, keys, values);
+            if (p.splits > 1) expect_sums(shared, tiles, block.split);
+        }
         if (threadIdx.x / 32 == 1 && (p.kv_lengths != nullptr || p.key_mask != nullptr)) {
             clean_values(shared, block, tiles,
                          p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride);
-        }
-        __syncwarp();
-        if (p.splits > 1) {
-            kit::cluster_wait();
-            if (threadIdx.x == 0) expect_sums(shared, tiles, block.split);
         }
     } else {
         kit::registers_acquire<240>();
         const int group = static_cast<int>(threadIdx.x) / 128 - 1;
         WgmmaState<kHeadDim> state;
         clear(state);
-        if (tiles.count > 0) {
-            load_queries<T>(shared, p, block, group);
-            attend<T>(state, shared, p, block, tiles, group);
-        }
+        if (any) kit::mbarrier_wait(shared.queries_landed, 0);
+        if (tiles.count > 0) attend<T>(state, shared, p, block, tiles, group);
 #pragma unroll
         for (float& l : state.l) {
             l += kit::shuffle_xor(l, 1);
             l += kit::shuffle_xor(l, 2);
         }
         if (p.splits > 1) {
-            kit::cluster_wait();
             if (group != block.split) return hand_over(state, shared, tiles, block.split);
             take_over(state, shared, p, tiles);
         }
