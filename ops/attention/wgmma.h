@@ -38,7 +38,7 @@ struct WgmmaTile {
 
 struct WgmmaConfig {
     WgmmaTile tile;
-    int splits = 1;  // 1 or 2 blocks of a cluster: they have the same rows and divide the key tiles
+    int splits = 1;          // 1 or 2 blocks of a cluster: they have the same rows and divide the key tiles
     int rows = tile.rows();  // of a block that are used
 };
 

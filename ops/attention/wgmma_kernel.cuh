@@ -20,8 +20,8 @@ template <int kHeadDim>
 struct WgmmaShared {
     static constexpr WgmmaTile kTile{kHeadDim};
     char *queries, *ring;
-    float4* handed_rows;                      // of rows r and r + 8: maximum and maximum, sum and sum
-    kit::Mbarrier *landed, *cleaned, *empty;  // one a slot
+    float4* handed_rows;                            // of rows r and r + 8: maximum and maximum, sum and sum
+    kit::Mbarrier *landed, *cleaned, *empty;        // one a slot
     kit::Mbarrier *queries_landed, *may_hand_over;  // the second: the other block has room
 
     __device__ WgmmaShared() {
@@ -357,7 +357,8 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     if (p.splits > 1) kit::cluster_wait();
     block.read_length(p);
     const WgmmaTiles tiles = tiles_of<kHeadDim>(p, block);
-    const bool any = tiles.count + tiles.other_count > 0;  // in a cluster for both, whose queries come from both
+    const bool any =
+        tiles.count + tiles.other_count > 0;  // in a cluster for both, whose queries come from both
     if (threadIdx.x < 128) {
         kit::registers_release<24>();
         if (threadIdx.x == 0) {
