@@ -6,77 +6,12 @@
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
-#include "kit/ptx/store_async.cuh"
 #include "kit/ptx/tma.cuh"
 #include "kit/vector.cuh"
-#include "ops/attention/wgmma_math.cuh"
+#include "ops/attention/wgmma_merge.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-// The parts of a block's shared memory. Items of the ring alternate: keys of a tile, then its values. After the last
-// come the sums of the cluster's other block.
-template <int kHeadDim>
-struct WgmmaShared {
-    static constexpr WgmmaTile kTile{kHeadDim};
-    char *queries, *ring;
-    float4* handed_rows;                            // of rows r and r + 8: maximum and maximum, sum and sum
-    kit::Mbarrier *landed, *cleaned, *empty;        // one a slot
-    kit::Mbarrier *queries_landed, *may_hand_over;  // the second: the other block has room
-
-    __device__ WgmmaShared() {
-        queries = kit::align_shared<1024>(kit::dynamic_shared<char>());
-        ring = queries + kTile.query_bytes();
-        handed_rows = reinterpret_cast<float4*>(ring + kTile.slots() * kTile.slot_bytes());
-        landed = reinterpret_cast<kit::Mbarrier*>(handed_rows) + WgmmaTile::kHandedRowBytes / 8;
-        cleaned = landed + kTile.slots();
-        empty = cleaned + kTile.slots();
-        queries_landed = empty + kTile.slots();
-        may_hand_over = queries_landed + 1;
-    }
-    __device__ void initialise(int splits) const {
-        if (threadIdx.x == 0) {
-            kit::mbarrier_init(queries_landed, 1);
-            kit::mbarrier_init(may_hand_over, 1);
-            for (int slot = 0; slot < kTile.slots(); ++slot) {
-                kit::mbarrier_init(&landed[slot], 1);
-                kit::mbarrier_init(&cleaned[slot], 1);
-                kit::mbarrier_init(&empty[slot], 4 * WgmmaTile::kWarpgroups);  // warps
-            }
-            kit::fence_mbarrier_init();
-        }
-        __syncthreads();
-        if (splits > 1) kit::cluster_arrive();  // waited for where the other block is first met
-    }
-    __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
-    __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
-    // Waits until an item may be brought: the one before it in its slot has been used.
-    __device__ void wait_empty(int item) const {
-        if (item >= kTile.slots())
-            kit::mbarrier_wait(&empty[item % kTile.slots()], parity(item - kTile.slots()));
-    }
-    // Where chunk `chunk` of row `row` of the queries is.
-    __device__ char* query(int row, int chunk) const {
-        const auto inside = static_cast<unsigned>(row * 128 + chunk % 8 * 16);
-        return queries + chunk / 8 * kTile.query_box_bytes() + kit::swizzled(kit::Swizzle::bytes128, inside);
-    }
-};
-
-// The key tiles of a block: every splits-th from its own on.
-struct WgmmaTiles {
-    int count, first, step;
-    int other_count;  // of the cluster's other block
-    __device__ int key(int tile) const { return first + tile * step; }
-};
-
-template <int kHeadDim>
-__device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const AttentionBlock& block) {
-    constexpr WgmmaTile kTile{kHeadDim};
-    const int sees = block.limit(p, (block.row_block + 1) * p.block_rows - 1);
-    const int all = sees > 0 ? (sees + kTile.keys() - 1) / kTile.keys() : 0;
-    const int second = all / 2, count = p.splits == 1 ? all : block.split == 0 ? all - second : second;
-    return {count, block.split * kTile.keys(), p.splits * kTile.keys(), all - count};
-}
 
 // One thread brings the block's rows of queries, zeros beyond the last token. The blocks of a cluster each bring half of
 // the boxes to both: at the start all blocks want theirs at once, from an L2 that is no faster than that.
@@ -136,7 +71,10 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared
         }
         kit::fence_proxy_async();
         __syncwarp();
-        if (lane == 0) kit::mbarrier_arrive(&shared.cleaned[slot]);
+        if (lane == 0) {
+            kit::mbarrier_arrive(&shared.cleaned[slot]);
+            kit::mbarrier_arrive(&shared.empty[slot]);
+        }
     }
 }
 
@@ -153,9 +91,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     const auto mask = [&]() -> const std::uint8_t* {
         return p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
     };
-    const auto values_ready = [&] {
-        return p.kv_lengths != nullptr || p.key_mask != nullptr ? shared.cleaned : shared.landed;
-    };
+    const auto values_ready = [&] { return hides_values(p) ? shared.cleaned : shared.landed; };
     const char* queries = shared.queries + group * 64 * 128;
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
         kit::mbarrier_wait(const_cast<kit::Mbarrier*>(ready) + item % kTile.slots(), shared.parity(item));
@@ -215,89 +151,6 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     release(2 * tiles.count - 1);
 }
 
-// The blocks of a cluster have the same rows: warpgroup g of block 1 - g hands its sums to block g, which receives them
-// as the next items of its ring: by then nobody needs those slots any more, while the last products still run. One
-// thread says so to the other block.
-template <int kHeadDim>
-__device__ __forceinline__ void expect_sums(const WgmmaShared<kHeadDim>& shared, const WgmmaTiles& tiles,
-                                            int split) {
-    constexpr WgmmaTile kTile{kHeadDim};
-    for (int i = 0; i < kTile.handed_slots(); ++i) {
-        const int item = 2 * tiles.count + i, rows = i == 0 ? WgmmaTile::kHandedRowBytes : 0;
-        shared.wait_empty(item);
-        kit::mbarrier_arrive_expect(&shared.landed[item % kTile.slots()],
-                                    static_cast<unsigned>(kTile.slot_bytes() + rows));
-    }
-    kit::mbarrier_arrive_remote<false>(shared.may_hand_over, static_cast<unsigned>(1 - split));
-}
-
-// Where four sums of this thread, from 4 i on, are handed over: an item of the ring counted from the first such.
-template <int kHeadDim>
-struct HandedSums {
-    static constexpr int kPerSlot = WgmmaTile{kHeadDim}.slot_bytes() / (128 * 16);
-    static constexpr int kCount = kHeadDim / 8;
-    const WgmmaShared<kHeadDim>& shared;
-    int first_item;
-
-    __device__ int item(int i) const { return first_item + i / kPerSlot; }
-    __device__ kit::Mbarrier* barrier(int i) const {
-        return &shared.landed[item(i) % WgmmaTile{kHeadDim}.slots()];
-    }
-    __device__ float4* at(int i) const {
-        const int thread = static_cast<int>(threadIdx.x) % 128;
-        return reinterpret_cast<float4*>(shared.slot(item(i))) + i % kPerSlot * 128 + thread;
-    }
-    __device__ float4* rows() const { return shared.handed_rows + static_cast<int>(threadIdx.x) % 128 / 4; }
-};
-
-template <int kHeadDim>
-__device__ __forceinline__ void hand_over(const WgmmaState<kHeadDim>& state,
-                                          const WgmmaShared<kHeadDim>& shared, const WgmmaTiles& tiles,
-                                          int split) {
-    const HandedSums<kHeadDim> there{shared, 2 * tiles.other_count};
-    const auto rank = static_cast<unsigned>(1 - split);
-    kit::mbarrier_wait(shared.may_hand_over, 0);
-    if (threadIdx.x % 4 == 0) {  // the others of the row know the same
-        kit::store_async(there.rows(), {state.m[0], state.m[1], state.l[0], state.l[1]}, there.barrier(0),
-                         rank);
-    }
-#pragma unroll
-    for (int i = 0; i < there.kCount; ++i) {
-        const float* out = state.out + 4 * i;
-        kit::store_async(there.at(i), {out[0], out[1], out[2], out[3]}, there.barrier(i), rank);
-    }
-}
-
-template <int kHeadDim>
-__device__ __forceinline__ void take_over(WgmmaState<kHeadDim>& state, const WgmmaShared<kHeadDim>& shared,
-                                          const AttentionParams& p, const WgmmaTiles& tiles) {
-    const HandedSums<kHeadDim> here{shared, 2 * tiles.count};
-    float keep[2], take[2];
-#pragma unroll
-    for (int i = 0; i < here.kCount; ++i) {
-        if (i % here.kPerSlot == 0)
-            kit::mbarrier_wait<true>(here.barrier(i), WgmmaShared<kHeadDim>::parity(here.item(i)));
-        if (i == 0) {
-            const float4 rows = *here.rows();
-            const float m[2] = {rows.x, rows.y}, l[2] = {rows.z, rows.w};
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                const float top = fmaxf(state.m[h], m[h]);
-                keep[h] = maximum_shift(state.m[h], top, p.scale_log2);
-                take[h] = maximum_shift(m[h], top, p.scale_log2);
-                state.m[h] = top;
-                state.l[h] = state.l[h] * keep[h] + l[h] * take[h];
-            }
-        }
-        const float4 sums = *here.at(i);
-        float* out = state.out + 4 * i;
-        out[0] = out[0] * keep[0] + sums.x * take[0];
-        out[1] = out[1] * keep[0] + sums.y * take[0];
-        out[2] = out[2] * keep[1] + sums.z * take[1];
-        out[3] = out[3] * keep[1] + sums.w * take[1];
-    }
-}
-
 // The finished rows of a warp, through shared memory (where its queries were) for whole 16-byte stores.
 template <class T, int kHeadDim>
 __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
@@ -350,7 +203,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         kit::tma_prefetch(keys);
         kit::tma_prefetch(values);
     }
-    shared.initialise(p.splits);
+    shared.initialise(p);
     AttentionBlock block(p);
     kit::dependency_wait();
     kit::dependents_launch();
@@ -366,7 +219,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
             load_tiles(shared, block, tiles, keys, values);
             if (p.splits > 1) expect_sums(shared, tiles, block.split);
         }
-        if (threadIdx.x / 32 == 1 && (p.kv_lengths != nullptr || p.key_mask != nullptr)) {
+        if (threadIdx.x / 32 == 1 && hides_values(p)) {
             clean_values(shared, block, tiles,
                          p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride);
         }
