@@ -50,6 +50,7 @@ AttentionParams parameters(const Attention& op, const Problem& problem, int bloc
     if (op.kv_lengths) p.kv_lengths = op.kv_lengths.as<std::int32_t>();
     if (op.key_mask) p.key_mask = op.key_mask.as<std::uint8_t>(), p.mask_stride = op.key_mask.stride[0];
     p.rows = static_cast<int>(problem.rows);
+    p.block_rows = block_rows;
     p.row_blocks = (p.rows + block_rows - 1) / block_rows;
     p.splits = splits;
     p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
@@ -101,25 +102,27 @@ std::string config_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose(Problem(op), device));
 }
 
-// Tiles of keys (or values): boxes of 64 columns by as many tokens, of one head.
-kit::TensorMap tile_map(const Tensor& t, const WgmmaTile& tile) {
+// Boxes of 64 columns by some heads of some tokens.
+kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
     kit::TensorLayout layout{
         .data = t.data, .element_bytes = 2, .axes = 4, .swizzle = kit::Swizzle::bytes128};
-    const int axes[] = {3, 1, 2, 0};
-    const std::uint32_t box[] = {WgmmaTile::kColumns, static_cast<std::uint32_t>(tile.keys()), 1, 1};
+    const int axes[] = {3, 2, 1, 0};
+    const int box[] = {WgmmaTile::kColumns, heads, tokens, 1};
     for (int i = 0; i < 4; ++i) {
         const auto size = static_cast<std::uint64_t>(t.dim(axes[i]));
         layout.size[i] = size;
         // One element is never stepped over, whatever its stride.
         layout.stride[i] = size > 1 ? 2 * static_cast<std::uint64_t>(t.stride[axes[i]]) : 16;
-        layout.box[i] = box[i];
+        layout.box[i] = static_cast<std::uint32_t>(box[i]);
     }
     return kit::tensor_map("attention", layout);
 }
 
 template <class T>
-void launch_wgmma_as(const AttentionParams& p, const kit::TensorMap& keys, const kit::TensorMap& values,
-                     const attention::WgmmaConfig& config, unsigned blocks, Stream stream) {
+void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
+                     unsigned blocks, Stream stream) {
+    const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
+    const kit::TensorMap k = box_map(op.k, 1, config.tile.keys()), v = box_map(op.v, 1, config.tile.keys());
     const kit::LaunchShape shape{.grid = blocks,
                                  .block = WgmmaTile::kThreads,
                                  .cluster = static_cast<unsigned>(config.splits),
@@ -127,21 +130,19 @@ void launch_wgmma_as(const AttentionParams& p, const kit::TensorMap& keys, const
                                  .dependent = true};
     constexpr const char* kName = "attention_wgmma";
     switch (config.tile.head_dim) {
-        case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, keys, values);
-        case 128: return kit::launch(kName, attention_wgmma<T, 128>, shape, stream, p, keys, values);
-        default: return kit::launch(kName, attention_wgmma<T, 256>, shape, stream, p, keys, values);
+        case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, q, k, v);
+        case 128: return kit::launch(kName, attention_wgmma<T, 128>, shape, stream, p, q, k, v);
+        default: return kit::launch(kName, attention_wgmma<T, 256>, shape, stream, p, q, k, v);
     }
 }
 
 void launch_wgmma(const Attention& op, Context& context) {
     const Problem problem(op);
     const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
-    const AttentionParams p = parameters(op, problem, config.tile.rows(), config.splits);
+    const AttentionParams p = parameters(op, problem, config.rows, config.splits);
     const bool bf16 = op.q.dtype == DType::bf16;
-    (bf16 ? launch_wgmma_as<kit::bf16>
-          : launch_wgmma_as<kit::half>)(p, tile_map(op.k, config.tile), tile_map(op.v, config.tile), config,
-                                        static_cast<unsigned>(attention::blocks(problem, config)),
-                                        context.stream());
+    const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
+    (bf16 ? launch_wgmma_as<kit::bf16> : launch_wgmma_as<kit::half>)(p, op, config, blocks, context.stream());
 }
 
 std::string wgmma_text(const Attention& op, const DeviceInfo& device) {

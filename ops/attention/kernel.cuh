@@ -142,7 +142,8 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     const int group = warp / p.row_warps, warp_row = warp % p.row_warps * kTile.warp_rows();
     T* queries = kit::dynamic_shared<T>();
     T* rings = queries + p.row_warps * kTile.warp_rows() * kTile.pitch();
-    const AttentionBlock block(p);
+    AttentionBlock block(p);
+    block.read_length(p);
     const int block_rows = p.row_warps * kTile.warp_rows(), first_row = block.row_block * block_rows;
 
     load_rows<kHeadDim>(queries, block_rows, threadIdx.x, threads, static_cast<const T*>(p.q), p.head_dim,

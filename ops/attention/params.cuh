@@ -26,7 +26,7 @@ struct AttentionParams {
     AttentionStrides q_stride, k_stride, v_stride, out_stride, lse_stride;
     std::int64_t mask_stride;
     int rows, row_blocks, q_tokens, kv_tokens, kv_heads, group, head_dim;
-    int row_warps, groups, splits, slots;
+    int block_rows, row_warps, groups, splits, slots;
     float scale_log2;                                       // factor of the scores * log2(e)
     bool causal, vector_q, vector_k, vector_v, vector_out;  // vector: 16-byte aligned rows of whole chunks
     float *partial,
@@ -47,7 +47,8 @@ __device__ __forceinline__ float maximum_shift(float m, float top, float scale_l
 struct AttentionBlock {
     int split, row_block, kv_head, batch, keys;  // keys: that exist
 
-    __device__ explicit AttentionBlock(const AttentionParams& p) {
+    // Reads no memory, so that it may come before the wait for the kernels before; lengths are read after it.
+    __device__ explicit AttentionBlock(const AttentionParams& p) : keys(p.kv_tokens) {
         unsigned index = blockIdx.x;
         split = static_cast<int>(index % static_cast<unsigned>(p.splits));
         index /= static_cast<unsigned>(p.splits);
@@ -56,7 +57,9 @@ struct AttentionBlock {
         index /= static_cast<unsigned>(p.row_blocks);
         kv_head = static_cast<int>(index % static_cast<unsigned>(p.kv_heads));
         batch = static_cast<int>(index / static_cast<unsigned>(p.kv_heads));
-        keys = p.kv_lengths == nullptr ? p.kv_tokens : min(max(p.kv_lengths[batch], 0), p.kv_tokens);
+    }
+    __device__ void read_length(const AttentionParams& p) {
+        if (p.kv_lengths != nullptr) keys = min(max(p.kv_lengths[batch], 0), p.kv_tokens);
     }
     // Keys that a row sees, as far as the diagonal and the length go.
     __device__ int limit(const AttentionParams& p, int row) const {
@@ -68,6 +71,32 @@ struct AttentionBlock {
         return batch * stride.batch + row / p.group * stride.token +
                (static_cast<std::int64_t>(kv_head) * p.group + row % p.group) * stride.head;
     }
+};
+
+// The offsets of every `step`-th row from `row` on. A division a row, one after the other, would cost more than the
+// rows' way from memory.
+class AttentionRows {
+   public:
+    __device__ AttentionRows(const AttentionParams& p, const AttentionBlock& block,
+                             const AttentionStrides& stride, int row, int step)
+        : group_(p.group),
+          head_(row % p.group),
+          head_step_(step % p.group),
+          offset_(block.row_offset(p, stride, row)),
+          advance_(step / p.group * stride.token + head_step_ * stride.head),
+          wrap_(stride.token - p.group * stride.head) {}
+    __device__ std::int64_t offset() const { return offset_; }
+    __device__ void next() {
+        head_ += head_step_;
+        offset_ += advance_;
+        if (head_ < group_) return;
+        head_ -= group_;
+        offset_ += wrap_;
+    }
+
+   private:
+    int group_, head_, head_step_;
+    std::int64_t offset_, advance_, wrap_;
 };
 
 }  // namespace

@@ -36,7 +36,8 @@ Problem::Problem(const Attention& op)
     : heads(op.k.dim(0) * op.k.dim(2)),
       rows(op.k.dim(2) == 0 ? 0 : op.q.dim(1) * (op.q.dim(2) / op.k.dim(2))),
       keys(op.k.dim(1)),
-      head_dim(op.q.dim(3)) {}
+      head_dim(op.q.dim(3)),
+      group(op.k.dim(2) == 0 ? 0 : op.q.dim(2) / op.k.dim(2)) {}
 
 const char* decline(const Attention& op, const DeviceInfo& device) {
     const Problem problem(op);

@@ -57,6 +57,7 @@ struct Config {
 // The rows that share keys: the query heads of a key head, for every token.
 struct Problem {
     std::int64_t heads = 0, rows = 0, keys = 0, head_dim = 0;  // heads: key heads of all batches
+    std::int64_t group = 1;                                    // query heads of a key head
     Problem() = default;
     explicit Problem(const Attention& op);
     friend bool operator==(const Problem&, const Problem&) = default;

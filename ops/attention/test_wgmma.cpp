@@ -88,6 +88,29 @@ TEST(AttentionWgmma, TwoBlocksShareTheKeys) {
         "2 blocks share");
 }
 
+TEST(AttentionWgmma, BlocksOfWholeTokens) {
+    expect_right("attention q=bf16[1,50,3,64] k=bf16[1,300,1,64] v=bf16[1,300,1,64] lse=fp32[1,3,50]",
+                 "126x128 rows and keys of 64 columns, 5 slots, 2 blocks share");
+    expect_right(
+        "attention q=fp16[1,23,14,128] k=fp16[1,300,2,128] v=fp16[1,300,2,128] causal=true lse=fp32[1,14,23]",
+        "126x128 rows and keys of 128 columns");
+    expect_right("attention q=bf16[2,3,100,64] k=bf16[2,30,1,64] v=bf16[2,30,1,64] lse=fp32[2,100,3]",
+                 "100x128 rows and keys of 64 columns, 5 slots, 1 blocks share");
+    EXPECT_THAT(reason("attention q=bf16[1,9,129,64] k=bf16[1,9,1,64] v=bf16[1,9,1,64]"),
+                HasSubstr("more than 128 query heads"));
+}
+
+// Causal, and more queries than keys: rows of the first blocks see one tile or none, so that one or both blocks of
+// their cluster have nothing to multiply, and still bring queries and hand over.
+TEST(AttentionWgmma, BlocksWithoutATile) {
+    expect_right(
+        "attention q=bf16[1,256,1,64] k=bf16[1,140,1,64] v=bf16[1,140,1,64] causal=true lse=fp32[1,1,256]",
+        "2 blocks share");
+    expect_right(
+        "attention q=bf16[1,256,1,256] k=bf16[1,90,1,256] v=bf16[1,90,1,256] causal=true lse=fp32[1,1,256]",
+        "2 blocks share");
+}
+
 TEST(AttentionWgmma, MasksAndLengths) {
     expect_right(
         "attention q=bf16[3,20,4,64] k=bf16[3,500,1,64] v=bf16[3,500,1,64] kv_lengths=int32[3] "

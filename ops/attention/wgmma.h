@@ -16,6 +16,8 @@ struct WgmmaTile {
     static constexpr int kColumns = 64;                       // of a box: 128 bytes, the widest swizzle
 
     constexpr int rows() const { return 64 * kWarpgroups; }
+    // Of whole tokens: a box of queries is `group` heads of some tokens.
+    constexpr int whole_rows(int group) const { return rows() / group * group; }
     constexpr int keys() const { return head_dim <= 128 ? 128 : 64; }  // scores in 64 or 32 registers
     constexpr int slots() const { return 5; }                          // key or value tiles in flight
     constexpr int boxes() const { return head_dim / kColumns; }
@@ -23,17 +25,21 @@ struct WgmmaTile {
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }
     constexpr int query_box_bytes() const { return rows() * 128; }
     constexpr int query_bytes() const { return boxes() * query_box_bytes(); }
-    constexpr int barriers() const { return 3 * slots(); }
+    // What a warpgroup hands to another block: its sums fill whole slots; maximum and sum of two rows in 16 bytes.
+    constexpr int handed_slots() const { return 64 * head_dim * 4 / slot_bytes(); }
+    static constexpr int kHandedRowBytes = 64 * 8;
+    constexpr int barriers() const { return 3 * slots() + 2; }
     // 1024: the array may begin at any multiple of 16, its tiles may not.
     constexpr int shared_bytes() const {
-        return 1024 + query_bytes() + slots() * slot_bytes() + 8 * barriers();
+        return 1024 + query_bytes() + slots() * slot_bytes() + kHandedRowBytes + 8 * barriers();
     }
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
 };
 
 struct WgmmaConfig {
     WgmmaTile tile;
-    int splits = 1;  // blocks of a cluster: they have the same rows and divide the key tiles
+    int splits = 1;          // 1 or 2 blocks of a cluster: they have the same rows and divide the key tiles
+    int rows = tile.rows();  // of a block that are used
 };
 
 const char* decline_wgmma(const Attention& op, const DeviceInfo& device);

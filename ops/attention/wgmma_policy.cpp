@@ -24,6 +24,7 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (device.arch < 90 || device.arch >= 100) return "wgmma is an instruction of SM 9.0 alone";
     if (problem.head_dim != 64 && problem.head_dim != 128 && problem.head_dim != 256)
         return "compiled for head dims 64, 128 and 256";
+    if (problem.group > WgmmaTile{}.rows()) return "more than 128 query heads a key head";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
@@ -31,12 +32,13 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
 }
 
 std::int64_t blocks(const Problem& problem, const WgmmaConfig& config) {
-    return problem.heads * ceil_div(problem.rows, config.tile.rows()) * config.splits;
+    return problem.heads * ceil_div(problem.rows, config.rows) * config.splits;
 }
 
 // Two blocks for the rows of one where that still is a single wave: each streams half of the keys.
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
-    WgmmaConfig config{{static_cast<int>(problem.head_dim)}, 1};
+    WgmmaConfig config{{static_cast<int>(problem.head_dim)}};
+    config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
     const bool idle = 2 * blocks(problem, config) <= device.sms;
     if (idle && device.max_cluster >= 2 && problem.keys > config.tile.keys()) config.splits = 2;
     return config;
@@ -44,7 +46,7 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
 
 std::string to_string(const WgmmaConfig& c) {
     return fmt::format("{}x{} rows and keys of {} columns, {} slots, {} blocks share the keys, {} KiB shared",
-                       c.tile.rows(), c.tile.keys(), c.tile.head_dim, c.tile.slots(), c.splits,
+                       c.rows, c.tile.keys(), c.tile.head_dim, c.tile.slots(), c.splits,
                        (c.tile.shared_bytes() + 1023) / 1024);
 }
 

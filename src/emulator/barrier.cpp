@@ -122,7 +122,8 @@ WEFT_UNINSTRUMENTED void cluster_arrive(const Where& where) {
     thread.between = true;
     thread.cluster_generation = runtime.cluster_barrier.generation;
     runtime.cluster_barrier.expected = runtime.cluster_live;
-    arrive(runtime, runtime.cluster_barrier, thread, State::ready, "cluster_arrive", where, thread.init_fenced);
+    arrive(runtime, runtime.cluster_barrier, thread, State::ready, "cluster_arrive", where,
+           thread.init_fenced);
 }
 
 WEFT_UNINSTRUMENTED void cluster_wait(const Where& where) {

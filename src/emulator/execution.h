@@ -48,7 +48,7 @@ struct Thread {
     bool init_fenced;  // has fenced mbarriers, so its arrival at the cluster's barrier publishes them
     bool between;      // cluster_arrive and cluster_wait
     unsigned cluster_generation;  // of the cluster's barrier, when it arrived
-    const char* what;  // the operation it waits at, and where that is in the source
+    const char* what;             // the operation it waits at, and where that is in the source
     Where where;
     Thread* next;      // in the list of those who wait at the same barrier
     Copies* copies;    // its cp.async operations in flight, made at the first

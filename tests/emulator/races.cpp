@@ -4,8 +4,8 @@
 
 #include "kit/ptx/atomic.cuh"
 #include "kit/ptx/cluster.cuh"
-#include "kit/ptx/store_async.cuh"
 #include "kit/ptx/shuffle.cuh"
+#include "kit/ptx/store_async.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -221,8 +221,7 @@ __global__ void hand_over(float* out) {
     }
     kit::cluster_sync();
     const auto value = static_cast<float>(threadIdx.x);
-    if (kit::cluster_rank() == 0)
-        return kit::store_async(row + threadIdx.x, {value, 0, 0, value}, landed, 1);
+    if (kit::cluster_rank() == 0) return kit::store_async(row + threadIdx.x, {value, 0, 0, value}, landed, 1);
     if (F != Hand::no_wait) kit::mbarrier_wait<true>(landed, 0);
     out[threadIdx.x] = row[threadIdx.x].w;
 }
@@ -233,8 +232,7 @@ std::string run_hand() {
         emulator::set_order(seed);
         std::vector<float> out(32);
         const kit::LaunchShape shape{.grid = 2, .block = 32, .cluster = 2, .dynamic_shared = 512};
-        const auto fault =
-            fault_of([&] { kit::launch("hand", hand_over<F>, shape, Stream{}, out.data()); });
+        const auto fault = fault_of([&] { kit::launch("hand", hand_over<F>, shape, Stream{}, out.data()); });
         if (!fault.empty()) return fault;
         if (out[31] != 31) return "wrong";
     }
@@ -245,8 +243,9 @@ TEST_F(Emulator, StoresIntoAnotherBlock) {
     EXPECT_THAT(run_hand<Hand::right>(), IsEmpty());
     EXPECT_THAT(run_hand<Hand::too_few_bytes>(), names("hand", "the block ends while store_async"));
     EXPECT_THAT(run_hand<Hand::too_many_bytes>(), names("hand", "16 bytes of transactions to come"));
-    EXPECT_THAT(run_hand<Hand::no_wait>(),
-                AnyOf(testing::StrEq("wrong"), names("hand", "the block ends while store_async"), races("hand")));
+    EXPECT_THAT(
+        run_hand<Hand::no_wait>(),
+        AnyOf(testing::StrEq("wrong"), names("hand", "the block ends while store_async"), races("hand")));
 }
 
 // ---- races between blocks ----

@@ -22,8 +22,8 @@ __device__ __forceinline__ void store_async(float4* shared, const float4& value,
         "{\n.reg .b32 there, at;\n"
         "mapa.shared::cluster.u32 there, %0, %6;\n"
         "mapa.shared::cluster.u32 at, %1, %6;\n"
-        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%2, %3, %4, %5}, [at];\n}" ::"r"(
-            shared_address(shared)),
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%2, %3, %4, %5}, "
+        "[at];\n}" ::"r"(shared_address(shared)),
         "r"(shared_address(barrier)), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(rank)
         : "memory");
 #else
