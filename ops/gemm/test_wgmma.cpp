@@ -94,10 +94,25 @@ TEST(GemmWgmma, FillsAHopperCard) {
     // One row of tiles has nobody to share b with, nor has the last of three.
     EXPECT_EQ(plan("a=bf16[100,512] b=bf16[65536,512] out=bf16[100,65536]").config.cluster, 1);
     EXPECT_EQ(plan("a=bf16[384,512] b=bf16[65536,512] out=bf16[384,65536]").config.cluster, 1);
-    for (const int columns : {128, 256}) {
-        EXPECT_LE(gemm::WgmmaTile{columns}.shared_bytes(), find_device("h200")->shared_per_block);
-        EXPECT_EQ(gemm::WgmmaTile{columns}.stage_bytes() % 1024, 0) << "the swizzle repeats every 1024 bytes";
+    for (const int columns : {128, 192, 256}) {
+        const gemm::WgmmaTile tile = gemm::wgmma_tile(columns);
+        EXPECT_LE(tile.shared_bytes(), find_device("h200")->shared_per_block);
+        for (const int cluster : {1, 2, 4}) {
+            const int box_bytes = tile.box_rows(cluster) * gemm::WgmmaTile::kRowBytes;
+            EXPECT_EQ(box_bytes % 1024, 0) << "the swizzle repeats every 1024 bytes";
+            EXPECT_EQ(tile.a_bytes() + tile.boxes(cluster) * box_bytes, tile.stage_bytes());
+        }
     }
+}
+
+TEST(GemmWgmma, CountsClustersThatFindTheirMultiprocessors) {
+    with_gemm("gemm a=bf16[968,2048] b=bf16[16384,2048] out=bf16[968,16384]", [](const Gemm& op) {
+        for (const int cluster : {1, 2, 4}) {
+            const gemm::WgmmaConfig config{gemm::wgmma_tile(128), cluster};
+            EXPECT_EQ(gemm::wgmma_clusters(op, config, *find_device("h200")),
+                      (cluster == 4 ? 128 : 132) / cluster);
+        }
+    });
 }
 
 #if WEFT_HAS_EMULATOR
@@ -106,17 +121,29 @@ void expect_right(const std::string& operands, const std::string& config, Values
 }
 
 // The emulator's card has four multiprocessors.
-TEST(GemmWgmma, EveryTileAloneAndInPairs) {
+TEST(GemmWgmma, EveryTileAloneAndInClusters) {
     expect_right("a=bf16[128,64] b=bf16[512,64] out=fp32[128,512]", "128x128 tiles, 4 stages, 1 blocks");
+    expect_right("a=bf16[128,64] b=bf16[768,64] out=fp32[128,768]", "128x192 tiles, 5 stages, 1 blocks");
     expect_right("a=bf16[128,64] b=bf16[1024,64] out=fp32[128,1024]", "128x256 tiles, 4 stages, 1 blocks");
     expect_right("a=fp16[256,64] b=fp16[256,64] out=fp32[256,256]", "128x128 tiles, 4 stages, 2 blocks");
+    expect_right("a=fp16[256,64] b=fp16[384,64] out=fp32[256,384]", "128x192 tiles, 5 stages, 2 blocks");
     expect_right("a=fp16[256,64] b=fp16[512,64] out=fp32[256,512]", "128x256 tiles, 4 stages, 2 blocks");
+    expect_right("a=bf16[512,64] b=bf16[128,64] out=fp32[512,128]", "128x128 tiles, 4 stages, 4 blocks");
+    expect_right("a=bf16[512,64] b=bf16[192,64] out=fp32[512,192]", "128x192 tiles, 5 stages, 4 blocks");
+    expect_right("a=bf16[512,64] b=bf16[256,64] out=fp32[512,256]", "128x256 tiles, 4 stages, 4 blocks");
 }
 
 TEST(GemmWgmma, MoreTilesThanBlocksAndMoreStepsThanStages) {
     expect_right("a=bf16[500,650]{656,1} b=bf16[520,650]{656,1} bias=bf16[520] out=bf16[500,520]",
-                 "2 blocks");
-    expect_right("a=bf16[300,650]{656,1} b=bf16[700,650]{656,1} out=bf16[300,700]", "1 blocks");
+                 "128x192 tiles, 5 stages, 4 blocks");
+    expect_right("a=bf16[300,650]{656,1} b=bf16[700,650]{656,1} out=bf16[300,700]",
+                 "128x192 tiles, 5 stages, 1 blocks");
+    expect_right("a=bf16[250,330]{336,1} b=bf16[1020,330]{336,1} residual=bf16[250,1020] out=bf16[250,1020]",
+                 "128x256 tiles, 4 stages, 2 blocks");
+    expect_right("a=bf16[300,330]{336,1} b=bf16[520,330]{336,1} out=bf16[300,520]",
+                 "128x128 tiles, 4 stages, 1 blocks");
+    expect_right("a=bf16[500,330]{336,1} b=bf16[170,330]{336,1} up=bf16[170,330]{336,1} out=bf16[500,170]",
+                 "4 blocks");
 }
 
 TEST(GemmWgmma, TailsOfEveryAxis) {

@@ -31,19 +31,23 @@ kit::TensorMap panel_map(const Tensor& t, std::int64_t rows, std::int64_t k, std
     return kit::tensor_map("gemm", layout);
 }
 
-template <class A, class B, int kColumns>
-void launch_width(const Launch& l) {
-    kit::launch("gemm_wgmma", gemm_wgmma<A, B, kColumns>,
+template <class A, class B, WgmmaTile kTile>
+void launch_tile(const Launch& l) {
+    kit::launch("gemm_wgmma", gemm_wgmma<A, B, kTile.columns, kTile.stages>,
                 {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster),
                  .block = WgmmaTile::kThreads,
                  .cluster = static_cast<unsigned>(l.args.cluster),
-                 .dynamic_shared = static_cast<std::size_t>(l.config.tile.shared_bytes())},
+                 .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes())},
                 l.stream, l.args, l.a, l.b, l.up);
 }
 
 template <class A, class B>
 void launch_pair(const Launch& l) {
-    l.config.tile.columns == 256 ? launch_width<A, B, 256>(l) : launch_width<A, B, 128>(l);
+    switch (l.config.tile.columns) {
+        case 256: return launch_tile<A, B, gemm::wgmma_tile(256)>(l);
+        case 192: return launch_tile<A, B, gemm::wgmma_tile(192)>(l);
+        default: return launch_tile<A, B, gemm::wgmma_tile(128)>(l);
+    }
 }
 
 // b's dtype is a's, or both are fp8.
@@ -68,10 +72,12 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
     l.args.steps = static_cast<int>(gemm::mma_steps(op));
     l.args.clusters = static_cast<int>(gemm::wgmma_clusters(op, l.config, context.info()));
     l.args.cluster = l.config.cluster;
+    l.args.lag = l.config.lag;
     l.args.chunks = kit::rows_aligned(op.out, 128 / bits(op.out.dtype));
     l.a = panel_map(op.a, p.m, p.k, p.a_stride, WgmmaTile::kRows);
-    l.b = panel_map(op.b, p.n, p.k, p.b.row, l.config.tile.half());
-    l.up = op.up ? panel_map(op.up, p.n, p.k, p.up.row, l.config.tile.half()) : l.b;
+    const int box = l.config.tile.box_rows(l.config.cluster);
+    l.b = panel_map(op.b, p.n, p.k, p.b.row, box);
+    l.up = op.up ? panel_map(op.up, p.n, p.k, p.up.row, box) : l.b;
     switch (op.a.dtype) {
         case DType::bf16: return launch_pair<kit::bf16, kit::bf16>(l);
         case DType::fp16: return launch_pair<kit::half, kit::half>(l);

@@ -7,35 +7,45 @@
 
 namespace weft::gemm {
 
-// What follows from the width that a kernel is compiled for: 256 or 128 columns of sums. Gated, half of them
-// are the gate's and half are up's, of the same columns of out.
+// What a kernel is compiled for, and what follows from it: columns of sums, and stages of the ring. Gated,
+// half of the columns are the gate's and half are up's, of the same columns of out.
 struct WgmmaTile {
-    int columns = 0;
+    int columns = 0, stages = 0;
 
     static constexpr int kRows = 128;
     static constexpr int kWarpgroups = 2;                     // that compute, 64 rows each
     static constexpr int kThreads = 128 * (kWarpgroups + 1);  // and one that loads
     static constexpr int kRowBytes = 128;                     // of k in a stage: the widest swizzle
-    static constexpr int kStages = 4;
-    // What a warp's results pass through on their way out: two pieces of 16 rows.
-    static constexpr int kPieceBytes = 16 * kRowBytes;
-    static constexpr int kOutBytes = kWarpgroups * 4 * 2 * kPieceBytes;
+    static constexpr int kPieceBytes = 16 * kRowBytes;        // 16 rows of a warp's results, on their way out
+    static constexpr int kMostShared = 227 * 1024;            // of a block
 
-    constexpr int half() const { return columns / 2; }  // columns that come as one box
-    constexpr int out_columns(bool gated) const { return gated ? half() : columns; }
+    constexpr int out_columns(bool gated) const { return gated ? columns / 2 : columns; }
+    // A stage of b comes as boxes: one from each block that shares it, and gated, from both matrices.
+    static constexpr int boxes(int cluster) { return cluster > 2 ? cluster : 2; }
+    constexpr int box_rows(int cluster) const { return columns / boxes(cluster); }
     constexpr int a_bytes() const { return kRows * kRowBytes; }
-    constexpr int half_bytes() const { return half() * kRowBytes; }
-    constexpr int stage_bytes() const { return a_bytes() + 2 * half_bytes(); }
+    constexpr int stage_bytes() const { return a_bytes() + columns * kRowBytes; }
+    // Where each warp's results pass through: two pieces that take turns where they fit beside the ring.
+    constexpr int pieces() const { return shared_bytes(2) <= kMostShared ? 2 : 1; }
+    constexpr int out_bytes(int pieces) const { return kWarpgroups * 4 * pieces * kPieceBytes; }
+    constexpr int shared_bytes() const { return shared_bytes(pieces()); }
     // 1024: the array may begin at any multiple of 16, its stages may not.
-    constexpr int shared_bytes() const {
-        return 1024 + kStages * stage_bytes() + kOutBytes + 2 * 8 * kStages;
+    constexpr int shared_bytes(int pieces) const {
+        return 1024 + stages * (stage_bytes() + 2 * 8) + out_bytes(pieces);
     }
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
 };
 
+// The tile of 256, 192 or 128 columns. Shared memory would hold six stages of the last.
+constexpr WgmmaTile wgmma_tile(int columns) { return {columns, columns == 192 ? 5 : 4}; }
+
 struct WgmmaConfig {
     WgmmaTile tile;
-    int cluster = 1;  // blocks, one row of tiles below the other, that share their panels of b
+    int cluster = 1;  // blocks, one row of tiles below the other, that share their panels of b: 1, 2 or 4
+    // By how many stages the second warpgroup lags behind the first, so that the results of one are finished
+    // under the products of the other. But a stage is free only when both have left it: where a stage is
+    // multiplied in c cycles, (stages - 1.5 - lag) c are left for a load to arrive.
+    int lag = 1;
 };
 
 // Why not wgmma; null where it takes the call.

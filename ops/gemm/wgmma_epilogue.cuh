@@ -19,6 +19,13 @@ struct WarpPlace {
     int rows, columns;    // that exist from there on, and are the tile's
 };
 
+// Calls `use` with whether all is there to be read in vectors, as a constant: without a branch at each of
+// them, all loads are issued before the first is waited for.
+template <class F>
+__device__ __forceinline__ void with_whole(bool whole, F use) {
+    whole ? use(std::true_type{}) : use(std::false_type{});
+}
+
 // Multiplies half of the sums and adds a bias. `column`: of the half's first; `left`: that exist from it on.
 template <int kCount>
 __device__ __forceinline__ void scale_half(float (&sums)[kCount], int first, float scale, const Bias& bias,
@@ -30,12 +37,16 @@ __device__ __forceinline__ void scale_half(float (&sums)[kCount], int first, flo
         using T = std::remove_pointer_t<decltype(type)>;
         const int pair = kit::accumulator_column(0);
         const T* from = static_cast<const T*>(bias.data) + column + pair;
+        with_whole(bias.vectors && left >= kCount, [&](auto whole) {
+            kit::Vec<T, 2> twos[kCount / 8];
 #pragma unroll
-        for (int j = 0; j < kCount / 8; ++j) {
-            const auto two = kit::load_vector<2>(from + 8 * j, left - pair - 8 * j, bias.vectors);
+            for (int j = 0; j < kCount / 8; ++j) {
+                twos[j] = whole ? kit::load_aligned<2>(from + 8 * j)
+                                : kit::load_vector<2>(from + 8 * j, left - pair - 8 * j, bias.vectors);
+            }
 #pragma unroll
-            for (int i = 0; i < 4; ++i) sums[first + 4 * j + i] += kit::to_float(two[i % 2]);
-        }
+            for (int i = 0; i < kCount / 2; ++i) sums[first + i] += kit::to_float(twos[i / 4][i % 2]);
+        });
     });
 }
 
@@ -50,42 +61,44 @@ __device__ __forceinline__ void activate_sums(float (&sums)[kCount], const Epilo
     });
 }
 
-// Adds the residual to half of the sums.
+// Adds the residual to half of the sums. A row that is not there is read as the last that is; nobody stores
+// it.
 template <int kCount>
 __device__ __forceinline__ void add_residual(float (&sums)[kCount], int first, const Epilogue& e,
                                              const WarpPlace& at) {
+    if (at.rows <= 0) return;
     kit::with_wide_type(e.residual_dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        const int column = 2 * first + kit::accumulator_column(0);
+        const int pair = kit::accumulator_column(0), left = at.columns - 2 * first;
+        const T* from =
+            static_cast<const T*>(e.residual) + at.row * e.residual_stride + at.column + 2 * first + pair;
+        with_whole(e.residual_vectors && left >= kCount, [&](auto whole) {
+            kit::Vec<T, 2> twos[kCount / 4];
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const int row = kit::accumulator_row(2 * h);
-            if (row >= at.rows) continue;
-            const T* from =
-                static_cast<const T*>(e.residual) + (at.row + row) * e.residual_stride + at.column + column;
-#pragma unroll
-            for (int j = 0; j < kCount / 8; ++j) {
-                const auto two =
-                    kit::load_vector<2>(from + 8 * j, at.columns - column - 8 * j, e.residual_vectors);
-                sums[first + 4 * j + 2 * h] += kit::to_float(two[0]);
-                sums[first + 4 * j + 2 * h + 1] += kit::to_float(two[1]);
+            for (int i = 0; i < kCount / 4; ++i) {
+                const int row = min(kit::accumulator_row(2 * (i % 2)), at.rows - 1), column = i / 2 * 8;
+                const T* two = from + row * e.residual_stride + column;
+                twos[i] = whole ? kit::load_aligned<2>(two)
+                                : kit::load_vector<2>(two, left - pair - column, e.residual_vectors);
             }
-        }
+#pragma unroll
+            for (int i = 0; i < kCount / 2; ++i) sums[first + i] += kit::to_float(twos[i / 2][i % 2]);
+        });
     });
 }
 
 // The columns of out that exist, by pieces of 128 bytes a row through the warp's shared memory, so that whole
-// 16-byte chunks of rows are stored. Pieces take turns in its two places: one __syncwarp each is enough.
-template <class T, int kCount>
+// 16-byte chunks of rows are stored. Where pieces take turns in two places, one __syncwarp each is enough.
+template <class T, int kPlaces, int kCount>
 __device__ __forceinline__ void store_sums(const float (&sums)[kCount], const Epilogue& e,
                                            const WarpPlace& at, bool chunks, char* staged) {
     constexpr int kColumns = WgmmaTile::kRowBytes / sizeof(T), kOfChunk = 16 / sizeof(T);
 #pragma unroll
-    for (int piece = 0; piece < 2 * kCount / kColumns; ++piece) {
+    for (int piece = 0; piece * kColumns < 2 * kCount; ++piece) {
         if (piece * kColumns >= at.columns) continue;  // also what a gated tile does not have
-        char* place = staged + piece % 2 * WgmmaTile::kPieceBytes;
+        char* place = staged + piece % kPlaces * WgmmaTile::kPieceBytes;
 #pragma unroll
-        for (int i = 0; i < kColumns / 2; i += 2) {
+        for (int i = 0; i < kColumns / 2 && piece * kColumns / 2 + i < kCount; i += 2) {
             const int from = piece * kColumns / 2 + i, column = i / 4 * 8 + kit::accumulator_column(0);
             const float two[2] = {sums[from], sums[from + 1]};
             char* row = place + kit::panel_offset(kit::accumulator_row(i % 4), column / kOfChunk);
@@ -93,22 +106,28 @@ __device__ __forceinline__ void store_sums(const float (&sums)[kCount], const Ep
         }
         __syncwarp();
         const int chunk = kit::lane_index() % kit::kPanelChunks, column = piece * kColumns + chunk * kOfChunk;
+        kit::Vec<T, kOfChunk> values[4];
+        const int first = kit::lane_index() / kit::kPanelChunks;
 #pragma unroll
-        for (int i = 0; i < 16; i += 4) {
-            const int row = i + kit::lane_index() / kit::kPanelChunks;
-            if (row >= at.rows) continue;
-            const auto values = kit::load_aligned<kOfChunk>(
-                reinterpret_cast<const T*>(place + kit::panel_offset(row, chunk)));
-            T* to = static_cast<T*>(e.out) + (at.row + row) * e.out_stride + at.column + column;
-            kit::store_vector(to, values, at.columns - column, chunks);
+        for (int i = 0; i < 4; ++i) {
+            const char* from = place + kit::panel_offset(first + 4 * i, chunk);
+            values[i] = kit::load_aligned<kOfChunk>(reinterpret_cast<const T*>(from));
         }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int row = first + 4 * i;
+            if (row >= at.rows) continue;
+            T* to = static_cast<T*>(e.out) + (at.row + row) * e.out_stride + at.column + column;
+            kit::store_vector(to, values[i], at.columns - column, chunks);
+        }
+        if (kPlaces == 1) __syncwarp();
     }
     __syncwarp();  // the next tile begins with the first place again
 }
 
 // Everything between the products and memory. Each step is one pass over the registers, so that its choices
 // are made once a tile. `chunks`: out's rows begin at multiples of 16 bytes.
-template <int kCount>
+template <WgmmaTile kTile, int kCount>
 __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const Epilogue& e, const Scales& s,
                                             const WarpPlace& at, int columns_left, bool chunks,
                                             char* staged) {
@@ -131,7 +150,7 @@ __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const Epilogu
         for (float& sum : sums) sum *= s.inverse_out;
     }
     kit::with_type(e.out_dtype, [&](auto* type) {
-        store_sums<std::remove_pointer_t<decltype(type)>>(sums, e, at, chunks, staged);
+        store_sums<std::remove_pointer_t<decltype(type)>, kTile.pieces()>(sums, e, at, chunks, staged);
     });
 }
 

@@ -3,6 +3,7 @@
 
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/pdl.cuh"
 #include "kit/ptx/registers.cuh"
 #include "kit/ptx/shuffle.cuh"
 #include "kit/ptx/tma.cuh"
@@ -13,23 +14,18 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// By how many stages the second warpgroup lags behind the first, so that the results of one are finished under
-// the products of the other: 512 cycles for each stage. But a stage is free only when both have left it: of the
-// ring's 4096 cycles, 2560 - 1024 kLag are left for a load to arrive. 0 for comparison.
-inline constexpr int kLag = 1;
-static_assert(kLag >= 0 && kLag < WgmmaTile::kStages);
-
 struct WgmmaArguments {
     Epilogue epilogue;
     int m, n;
     int row_tiles, column_tiles;  // of out, in tiles of a cluster
     int steps;                    // of 128 bytes along k
     int clusters, cluster;        // that run; blocks of one
-    bool chunks;                  // out's rows begin at multiples of 16 bytes
+    int lag;      // stages that the second warpgroup is behind the first; less than the ring has
+    bool chunks;  // out's rows begin at multiples of 16 bytes
 };
 
 // The tiles of a cluster, one after another; first row and column of the block's tile in each.
-template <int kColumns>
+template <WgmmaTile kTile>
 struct WgmmaTiles {
     const WgmmaArguments& args;
     int rank, tile;
@@ -42,27 +38,27 @@ struct WgmmaTiles {
         constexpr int kGroup = 16;  // rows of tiles: as high as 132 tiles of 128 x 256 are wide
         const TileIndex at = tile_index(tile, args.row_tiles, args.column_tiles, kGroup / args.cluster);
         return {(at.row * args.cluster + rank) * WgmmaTile::kRows,
-                at.column * WgmmaTile{kColumns}.out_columns(args.epilogue.gated)};
+                at.column * kTile.out_columns(args.epilogue.gated)};
     }
 };
 
 // The parts of a block's shared memory. Stages of the ring are counted through, over all tiles.
-template <int kColumns>
+template <WgmmaTile kTile>
 struct WgmmaShared {
-    static constexpr WgmmaTile kTile{kColumns};
+    static constexpr unsigned kStages = kTile.stages;
     char *ring, *staged;
     kit::Mbarrier *full, *empty;  // one a stage
 
     __device__ WgmmaShared() {
         ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
-        staged = ring + WgmmaTile::kStages * kTile.stage_bytes();
-        full = reinterpret_cast<kit::Mbarrier*>(staged + WgmmaTile::kOutBytes);
-        empty = full + WgmmaTile::kStages;
+        staged = ring + kTile.stages * kTile.stage_bytes();
+        full = reinterpret_cast<kit::Mbarrier*>(staged + kTile.out_bytes(kTile.pieces()));
+        empty = full + kTile.stages;
     }
     // A stage is empty when every warp of every block has left it: what one block loads, all have.
     __device__ void initialise(int cluster) const {
         if (threadIdx.x == 0) {
-            for (int i = 0; i < WgmmaTile::kStages; ++i) {
+            for (unsigned i = 0; i < kStages; ++i) {
                 kit::mbarrier_init(&full[i], 1);
                 kit::mbarrier_init(&empty[i], static_cast<unsigned>(4 * WgmmaTile::kWarpgroups * cluster));
             }
@@ -70,8 +66,8 @@ struct WgmmaShared {
         }
         cluster > 1 ? kit::cluster_sync() : __syncthreads();
     }
-    __device__ static unsigned slot(unsigned item) { return item % WgmmaTile::kStages; }
-    __device__ static unsigned parity(unsigned item) { return item / WgmmaTile::kStages & 1; }
+    __device__ static unsigned slot(unsigned item) { return item % kStages; }
+    __device__ static unsigned parity(unsigned item) { return item / kStages & 1; }
     __device__ char* stage(unsigned item) const { return ring + slot(item) * kTile.stage_bytes(); }
     // The warp has left the stage. It has only read there: nothing is to be published.
     __device__ void release(unsigned item, int cluster) const {
@@ -81,13 +77,14 @@ struct WgmmaShared {
     }
 };
 
-// One thread keeps the ring full. Where two blocks share b, each loads one half of it for both.
-template <int kColumns>
-__device__ __forceinline__ void load_tiles(const WgmmaShared<kColumns>& shared, WgmmaTiles<kColumns> tiles,
+// One thread keeps the ring full. Blocks that share b load a part of it each, for all of them.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
                                            int depth, const kit::TensorMap& a, const kit::TensorMap& b,
                                            const kit::TensorMap& up) {
-    constexpr WgmmaTile kTile{kColumns};
-    const int cluster = tiles.args.cluster, second = tiles.args.epilogue.gated ? 0 : kTile.half();
+    const int cluster = tiles.args.cluster, boxes = kTile.boxes(cluster), rows = kTile.box_rows(cluster);
+    const int of_b = tiles.args.epilogue.gated ? boxes / 2 : boxes;  // the others are up's
+    const auto everyone = static_cast<uint16_t>((1 << cluster) - 1);
     kit::tma_prefetch(a);
     kit::tma_prefetch(b);
     kit::tma_prefetch(up);
@@ -96,35 +93,33 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kColumns>& shared, 
         const TileIndex at = tiles.origin();
         for (int step = 0; step < tiles.args.steps; ++step, ++item) {
             kit::Mbarrier* full = &shared.full[shared.slot(item)];
-            if (item >= WgmmaTile::kStages) {
-                kit::mbarrier_wait(&shared.empty[shared.slot(item)],
-                                   shared.parity(item - WgmmaTile::kStages));
+            if (item >= shared.kStages) {
+                kit::mbarrier_wait(&shared.empty[shared.slot(item)], shared.parity(item - shared.kStages));
             }
             kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
             char* to = shared.stage(item);
             kit::tma_load<2>(to, a, full, {step * depth, at.row});
-            for (int half = 0; half < 2; ++half) {
-                to += half == 0 ? kTile.a_bytes() : kTile.half_bytes();
-                const kit::TensorMap& from = half == 0 ? b : up;
-                const int row = at.column + (half == 0 ? 0 : second);
+            for (int box = tiles.rank; box < boxes; box += cluster) {
+                char* part = to + kTile.a_bytes() + box * rows * WgmmaTile::kRowBytes;
+                const kit::TensorMap& from = box < of_b ? b : up;
+                const int row = at.column + box % of_b * rows;
                 if (cluster == 1) {
-                    kit::tma_load<2>(to, from, full, {step * depth, row});
-                } else if (half == tiles.rank) {
-                    kit::tma_load_multicast<2>(to, from, full, {step * depth, row}, 3);
+                    kit::tma_load<2>(part, from, full, {step * depth, row});
+                } else {
+                    kit::tma_load_multicast<2>(part, from, full, {step * depth, row}, everyone);
                 }
             }
         }
     }
 }
 
-// A warpgroup's sums of one tile. The products of a stage are issued before those of the one before are waited
-// for, whose stage is then released.
-template <class A, class B, int kColumns>
-__device__ __forceinline__ void multiply_tile(float (&sums)[kColumns / 2],
-                                              const WgmmaShared<kColumns>& shared, unsigned& item, int steps,
-                                              int cluster, int group) {
-    constexpr WgmmaTile kTile{kColumns};
-    for (int step = 0; step < steps; ++step, ++item) {
+// A warpgroup's sums of one tile. The products of a stage are issued before those of the one before are
+// waited for, whose stage is then released.
+template <class A, class B, WgmmaTile kTile>
+__device__ __forceinline__ void multiply_tile(float (&sums)[kTile.columns / 2],
+                                              const WgmmaShared<kTile>& shared, unsigned& item,
+                                              const WgmmaArguments& args, int group) {
+    for (int step = 0; step < args.steps; ++step, ++item) {
         kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
         const char* stage = shared.stage(item);
         const auto a = kit::matrix_descriptor(stage + group * 64 * WgmmaTile::kRowBytes,
@@ -134,36 +129,38 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kColumns / 2],
         kit::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i) {
-            kit::wgmma<A, B, kColumns>(sums, a.moved(32 * i), b.moved(32 * i), step > 0 || i > 0);
+            kit::wgmma<A, B, kTile.columns>(sums, a.moved(32 * i), b.moved(32 * i), step > 0 || i > 0);
         }
         kit::wgmma_commit();
-        if (kLag > 0 && group == 0 && item + 1 == static_cast<unsigned>(min(kLag, steps))) {
+        if (group == 0 && item + 1 == static_cast<unsigned>(min(args.lag, args.steps))) {
             kit::named_barrier_arrive(1, 256);
         }
         if (step > 0) {
             kit::wgmma_wait<1>();
-            shared.release(item - 1, cluster);
+            shared.release(item - 1, args.cluster);
         }
     }
     kit::wgmma_wait<0>();
     kit::wgmma_hold(sums);
-    shared.release(item - 1, cluster);
+    shared.release(item - 1, args.cluster);
 }
 
 // What:    out tile = epilogue(sum over k of a · b [and of a · up]), see gemm.h
-// Mapping: as many clusters as run at once, each with every so many-th tile. A block has 128 rows: warpgroups 1
-//          and 2 own 64 each, with all kColumns sums of a row in registers; of warpgroup 0 one thread keeps a
-//          ring of 4 stages full. Gated, a stage of b is as many rows of b as of up, so that a thread has both
-//          sums of an element. The blocks of a cluster lie below each other and share b by multicast
+// Mapping: as many clusters as run at once, each with every so many-th tile. A block has 128 rows: warpgroups
+//          1 and 2 own 64 each, with all sums of a row in registers; of warpgroup 0 one thread keeps a ring of
+//          stages full. Gated, a stage of b is as many rows of b as of up, so that a thread has both sums of
+//          an element. The blocks of a cluster lie below each other and share b by multicast
 // Traffic: a once for each column of tiles, b once for each row of clusters, through L2; bound by wgmma
 // Needs:   steps > 0, boxes of WgmmaTile in the maps (b's twice where nothing is gated), SM 9.0a
-template <class A, class B, int kColumns>
+template <class A, class B, int kColumns, int kStages>  // a WgmmaTile: nvcc takes none as a kernel's argument
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ kit::TensorMap a,
                const __grid_constant__ kit::TensorMap b, const __grid_constant__ kit::TensorMap up) {
-    const WgmmaShared<kColumns> shared;
-    WgmmaTiles<kColumns> tiles(args, args.cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0);
+    constexpr WgmmaTile kTile{kColumns, kStages};
+    const WgmmaShared<kTile> shared;
+    WgmmaTiles<kTile> tiles(args, args.cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0);
     shared.initialise(args.cluster);
+    kit::dependency_wait();
     if (threadIdx.x < 128) {
         kit::registers_release<40>();
         if (threadIdx.x == 0) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), a, b, up);
@@ -173,20 +170,20 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         // From one lane, so that the compiler knows it to be the same in all of them.
         const int warp = kit::shuffle(static_cast<int>(threadIdx.x) / 32 - 4, 0), group = warp / 4;
         const Scales scales = load_scales(args.epilogue);
-        char* staged = shared.staged + warp * 2 * WgmmaTile::kPieceBytes;
+        char* staged = shared.staged + warp * kTile.pieces() * WgmmaTile::kPieceBytes;
         unsigned item = 0;
-        float sums[kColumns / 2];
-        if (kLag > 0 && group == 1) kit::named_barrier_sync(1, 256);
+        float sums[kTile.columns / 2];
+        if (args.lag > 0 && group == 1) kit::named_barrier_sync(1, 256);
         for (; tiles.more(); tiles.next()) {
-            multiply_tile<A, B, kColumns>(sums, shared, item, args.steps, args.cluster, group);
+            multiply_tile<A, B>(sums, shared, item, args, group);
             const TileIndex at = tiles.origin();
             const int row = at.row + warp * 16, left = args.n - at.column;
             const WarpPlace place{row, at.column, args.m - row,
-                                  min(left, WgmmaTile{kColumns}.out_columns(args.epilogue.gated))};
-            finish_sums(sums, args.epilogue, scales, place, left, args.chunks, staged);
+                                  min(left, kTile.out_columns(args.epilogue.gated))};
+            finish_sums<kTile>(sums, args.epilogue, scales, place, left, args.chunks, staged);
         }
     }
-    if (args.cluster > 1) kit::cluster_sync();  // until here the other block copies and arrives here
+    if (args.cluster > 1) kit::cluster_sync();  // until here other blocks copy and arrive here
 }
 
 }  // namespace

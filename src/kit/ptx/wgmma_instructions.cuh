@@ -12,6 +12,7 @@
 #define WEFT_D32(i) WEFT_D16(i), WEFT_D16((i) + 16)
 #define WEFT_D40(i) WEFT_D32(i), WEFT_D8((i) + 32)
 #define WEFT_D64(i) WEFT_D32(i), WEFT_D32((i) + 32)
+#define WEFT_D96(i) WEFT_D64(i), WEFT_D32((i) + 64)
 #define WEFT_D128(i) WEFT_D64(i), WEFT_D64((i) + 64)
 #define WEFT_N0 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define WEFT_N8 "%8, %9, %10, %11, %12, %13, %14, %15"
@@ -34,9 +35,8 @@
 #define WEFT_NAMES_32 WEFT_NAMES_16 ", " WEFT_N16 ", " WEFT_N24
 #define WEFT_NAMES_40 WEFT_NAMES_32 ", " WEFT_N32
 #define WEFT_NAMES_64 WEFT_NAMES_40 ", " WEFT_N40 ", " WEFT_N48 ", " WEFT_N56
-#define WEFT_NAMES_128                                                                                 \
-    WEFT_NAMES_64 ", " WEFT_N64 ", " WEFT_N72 ", " WEFT_N80 ", " WEFT_N88 ", " WEFT_N96 ", " WEFT_N104 \
-                  ", " WEFT_N112 ", " WEFT_N120
+#define WEFT_NAMES_96 WEFT_NAMES_64 ", " WEFT_N64 ", " WEFT_N72 ", " WEFT_N80 ", " WEFT_N88
+#define WEFT_NAMES_128 WEFT_NAMES_96 ", " WEFT_N96 ", " WEFT_N104 ", " WEFT_N112 ", " WEFT_N120
 
 // A: descriptor %a, B: descriptor %b, %p: whether to accumulate; then what the type takes beside.
 #define WEFT_WGMMA_SHARED(n, k, types, count, a, b, p, rest, ...)                                \
@@ -108,6 +108,7 @@ WEFT_WGMMA_SHAPE(32, 16, 16, 17, 18, 19, 20, 21, 22)
 WEFT_WGMMA_SHAPE(64, 32, 32, 33, 34, 35, 36, 37, 38)
 WEFT_WGMMA_SHAPE(80, 40, 40, 41, 42, 43, 44, 45, 46)
 WEFT_WGMMA_SHAPE(128, 64, 64, 65, 66, 67, 68, 69, 70)
+WEFT_WGMMA_SHAPE(192, 96, 96, 97, 98, 99, 100, 101, 102)
 WEFT_WGMMA_SHAPE(256, 128, 128, 129, 130, 131, 132, 133, 134)
 // clang-format on
 #else
