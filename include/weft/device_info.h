@@ -17,7 +17,7 @@ struct DeviceInfo {
     int shared_per_block = 0;  // bytes a block may opt in to
     int shared_per_sm = 0;     // bytes
     long l2_bytes = 0;
-    int max_cluster = 1;  // blocks a portable cluster may hold
+    int max_cluster = 1;  // blocks a cluster may hold; above 8 it is not portable
     // Rates for floors. For named devices: measured where weft's evidence has them, else the data sheet's.
     double copy_tbps = 0, read_tbps = 0;     // TB/s of large copies (both directions counted) and reads
     double half_tflops = 0, fp8_tflops = 0;  // dense matrix rate

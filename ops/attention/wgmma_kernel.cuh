@@ -3,6 +3,7 @@
 
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/elect.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
@@ -214,7 +215,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         tiles.count + tiles.other_count > 0;  // in a cluster for both, whose queries come from both
     if (threadIdx.x < 128) {
         kit::registers_release<24>();
-        if (threadIdx.x == 0) {
+        if (threadIdx.x < 32 && kit::elect_one()) {
             if (any) load_queries(shared, p, block, queries);
             load_tiles(shared, block, tiles, keys, values);
             if (p.splits > 1) expect_sums(shared, tiles, block.split);

@@ -3,6 +3,7 @@
 
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/elect.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/registers.cuh"
 #include "kit/ptx/shuffle.cuh"
@@ -163,7 +164,8 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     kit::dependency_wait();
     if (threadIdx.x < 128) {
         kit::registers_release<40>();
-        if (threadIdx.x == 0) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), a, b, up);
+        if (threadIdx.x < 32 && kit::elect_one())
+            load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), a, b, up);
         __syncwarp();
     } else {
         kit::registers_acquire<232>();

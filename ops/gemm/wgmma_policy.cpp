@@ -20,17 +20,14 @@ bool whole_weights(const Tensor& t, const Problem& p, const WeightStrides& strid
     return is_tn(strides) && whole_rows(t, p.n, p.k, strides.row);
 }
 
-// Relative time: waves over the card, times a tile's work. A narrower tile moves more of shared memory for
-// each product (138 and 160 bytes a cycle where 256 columns move 125), and fills and drains more often.
+// Relative time: waves over the card, times a tile's work. A narrower tile brings more bytes into shared memory
+// for each product, and fills and drains more often; the factors are an H200's.
 double cost(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
     const std::int64_t tiles = wgmma_tiles(op, config).count();
     const double waves = static_cast<double>(ceil_div(tiles, wgmma_clusters(op, config, device)));
     const int columns = config.tile.columns;
-    return waves * columns / (columns == 256 ? 1.0 : columns == 192 ? 0.95 : 0.85);
+    return waves * columns / (columns == 256 ? 1.0 : columns == 192 ? 0.91 : 0.83);
 }
-
-// What an H200 has run. The rest is compiled, and chosen by the emulator alone until a row speaks for it.
-bool measured(const WgmmaConfig& config) { return config.tile.columns != 192 && config.cluster <= 2; }
 
 }  // namespace
 
@@ -56,10 +53,10 @@ WgmmaTiles wgmma_tiles(const Gemm& op, const WgmmaConfig& config) {
     return {ceil_div(p.m, WgmmaTile::kRows * config.cluster), ceil_div(p.n, config.tile.out_columns(gated))};
 }
 
-// The multiprocessors of a cluster are neighbours, in groups of 16 or 18 on a Hopper card: pairs find all of
-// them, fours leave two of 18 alone.
+// The multiprocessors of a cluster are neighbours in one of the groups that a card is made of: pairs find all
+// of them, fours do not (30 fit on the 132 of an H200).
 std::int64_t wgmma_clusters(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
-    const int together = config.cluster <= 2 ? device.sms : device.sms / 16 * 16;
+    const int together = config.cluster <= 2 ? device.sms : device.sms / 16 * 15;
     const std::int64_t resident = std::max(1, together / config.cluster);
     return std::min(resident, wgmma_tiles(op, config).count());
 }
@@ -71,7 +68,6 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
     for (const int columns : {256, 192, 128}) {
         for (const int cluster : {4, 2, 1}) {
             const WgmmaConfig config{wgmma_tile(columns), cluster};
-            if (!measured(config) && device.type != DeviceType::emulator) continue;
             // Half of a cluster's blocks have rows, at least.
             const bool fits = cluster == 1 || problem(op).m > WgmmaTile::kRows * cluster / 2;
             if (cluster > device.max_cluster || !fits) continue;

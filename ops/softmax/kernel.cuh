@@ -3,7 +3,7 @@
 
 #include "kit/ptx/approximate.cuh"
 #include "kit/ptx/pdl.cuh"
-#include "kit/row_kernel.cuh"
+#include "kit/row_store.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -35,10 +35,23 @@ struct Merge {
     }
 };
 
-// One row. The maximum and the sum are reduced together, in one exchange.
-template <class Group, class Row>
-__device__ __forceinline__ void softmax_row(const SoftmaxParams& p, Group& group, const Row& row) {
-    constexpr int N = Row::kWidth;
+// What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
+// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
+//         vectors of N elements, neighbours side by side, in registers (or its part of the row in shared
+//         memory, or it reads the row again)
+// Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
+//         N = 1, or dim a multiple of N and every row aligned for vectors of N
+template <class T, int N, int V, class Form>
+__global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
+    softmax_kernel(const __grid_constant__ SoftmaxParams p) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::Group<Form::kForm.scope> group{p.shape.lanes, p.shape.cluster};
+    kit::Row<T, N, V, Form> row(group, p.shape);
+    row.load(p.in, [] {});
+    group.begin();
+
     MaximumAndSum part{-INFINITY, 0.0f};
     const auto add_powers = [&](const float (&x)[N]) {
 #pragma unroll
@@ -48,11 +61,11 @@ __device__ __forceinline__ void softmax_row(const SoftmaxParams& p, Group& group
         float top = part.maximum;
 #pragma unroll
         for (int i = 0; i < N; ++i) top = fmaxf(top, x[i] * p.scale);
-        if constexpr (!Row::kHeld) part = Merge{}(part, {top, 0.0f});
+        if constexpr (V == kStreamedRow) part = Merge{}(part, {top, 0.0f});
         part.maximum = top;
-        if constexpr (!Row::kHeld) add_powers(x);
+        if constexpr (V == kStreamedRow) add_powers(x);
     });
-    if constexpr (Row::kHeld) row.each([&](int, std::int64_t, const float (&x)[N]) { add_powers(x); });
+    if constexpr (V != kStreamedRow) row.each([&](int, std::int64_t, const float (&x)[N]) { add_powers(x); });
     const MaximumAndSum all = group.reduce(part, Merge{});
 
     const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
@@ -61,23 +74,6 @@ __device__ __forceinline__ void softmax_row(const SoftmaxParams& p, Group& group
         for (int i = 0; i < N; ++i)
             x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
     });
-}
-
-// What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
-// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers (or its part of the row in shared
-//         memory, or it reads the row again)
-// Traffic x and out once (bound by memory)
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
-//         N = 1, or dim a multiple of N and every row aligned for vectors of N
-template <class T, int N, int V, class Form>
-__global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
-    softmax_kernel(const __grid_constant__ SoftmaxParams p) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    kit::Group<Form::kForm.scope> group{p.shape.lanes, p.shape.cluster};
-    kit::for_each_row<T, N, V, Form>(
-        group, p.shape, p.in, [](const kit::RowPart&) {}, [&](auto& row) { softmax_row(p, group, row); });
 }
 
 }  // namespace

@@ -15,6 +15,9 @@ struct Known {
     DeviceInfo info;
 };
 
+// Hopper's GPCs have room for clusters beyond the portable 8; other cards' are not known.
+int most_blocks(int arch) { return arch == 90 ? 16 : arch > 90 && arch != 120 ? 8 : 1; }
+
 DeviceInfo gpu(std::string name, int arch, int sms, int shared_block, int shared_sm, long l2_mib, double copy,
                double read, double half, double fp8, double fp32) {
     DeviceInfo d;
@@ -25,7 +28,7 @@ DeviceInfo gpu(std::string name, int arch, int sms, int shared_block, int shared
     d.shared_per_block = shared_block * 1024;
     d.shared_per_sm = shared_sm * 1024;
     d.l2_bytes = l2_mib << 20;
-    d.max_cluster = arch >= 90 && arch != 120 ? 8 : 1;
+    d.max_cluster = most_blocks(arch);
     d.copy_tbps = copy;
     d.read_tbps = read;
     d.half_tflops = half;
@@ -83,7 +86,7 @@ DeviceInfo query_cuda(int index) {
     d.shared_per_block = p.shared_per_block;
     d.shared_per_sm = p.shared_per_sm;
     d.l2_bytes = p.l2_bytes;
-    d.max_cluster = p.arch >= 90 && p.arch != 120 ? 8 : 1;
+    d.max_cluster = most_blocks(p.arch);
     return d;
 }
 

@@ -37,28 +37,33 @@ inline void check_launch(const char* name, cudaError_t status) {
     throw Error(ErrorCode::cuda, name, "", cudaGetErrorString(status));
 }
 
-// Above 48 KiB, static memory included, a kernel needs leave. Asked once for each kernel, device and larger size; the
+// Above 48 KiB of shared memory, static included, and above 8 blocks a cluster a kernel needs leave. Asked once for each kernel, device and larger size; the
 // memory of what was asked for is small and direct-mapped, so a collision only asks again.
-inline void allow_dynamic_shared(const char* name, const void* kernel, size_t bytes) {
+inline void allow(const char* name, const void* kernel, size_t bytes, unsigned cluster) {
+    constexpr unsigned kPortable = 8;
     struct Granted {
         const void* kernel;
         int device;
         size_t bytes;
+        bool wide;
     };
     static thread_local Granted granted[64] = {};
-    if (bytes <= 32 * 1024) return;
+    if (bytes <= 32 * 1024 && cluster <= kPortable) return;
     int device = 0;
     check_launch(name, cudaGetDevice(&device));
     Granted& entry = granted[(reinterpret_cast<uintptr_t>(kernel) / 16 + static_cast<unsigned>(device)) % 64];
-    if (entry.kernel == kernel && entry.device == device && entry.bytes >= bytes) return;
+    const bool known = entry.kernel == kernel && entry.device == device;
+    if (known && entry.bytes >= bytes && (entry.wide || cluster <= kPortable)) return;
     check_launch(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             static_cast<int>(bytes)));
-    entry = {kernel, device, bytes};
+    if (cluster > kPortable)
+        check_launch(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    entry = {kernel, device, bytes, cluster > kPortable};
 }
 
 inline void launch(const char* name, const void* kernel, const LaunchShape& shape, Stream stream,
                    void** arguments) {
-    allow_dynamic_shared(name, kernel, shape.dynamic_shared);
+    allow(name, kernel, shape.dynamic_shared, shape.cluster);
     cudaLaunchAttribute attributes[2];
     cudaLaunchConfig_t config = {};
     config.gridDim = shape.grid;

@@ -1,7 +1,7 @@
-// The skeleton of row kernels (with kit/row_kernel.cuh): load a row, take its statistics, map it, store it. A kernel is a short body of
+// The skeleton of row kernels: load a row, take its statistics, map it, store it. A kernel is a short body of
 // these phases; what varies at run time is a field of a plain struct, so variants are no copies:
 //
-//   load   for_each_row(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is
+//   load   Row::load(RowInput): plain, + residual (stored on the way). A gate, a bias or a second source is
 //          one more operand of RowInput, added before the rounding.
 //   sum    Row::sum, Group::reduce: any statistic, in as many passes as it likes: the row is held.
 //   map    a function of (slot, index, values): weight, scale and shift, tanh gates. Its operands are
@@ -65,7 +65,7 @@ __device__ __forceinline__ void store_floats(const RowOperand& to, std::int64_t 
 // What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others.
 struct RowShape {
     std::int64_t rows = 0, dim = 0;
-    int lanes = 32, lanes_log2 = 5, cluster = 1, turns = 1;
+    int lanes = 32, lanes_log2 = 5, cluster = 1;
 };
 
 // An element's place in its row: an int, which spares address arithmetic, where V vectors are all that a thread has.
@@ -81,20 +81,12 @@ struct RowPart {
 
     template <GroupScope kScope>
     __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& shape) {
-        row = static_cast<std::int64_t>(group.clustered() ? blockIdx.x / group.cluster : blockIdx.x) *
-              shape.turns;
+        row = static_cast<std::int64_t>(group.clustered() ? blockIdx.x / group.cluster : blockIdx.x);
         if (group.in_warp()) row = row * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
         present = !group.in_warp() || row < shape.rows;
         dim = present ? shape.dim : 0;
         first = group.thread();
         step = group.size();
-    }
-
-    // The same part of the row that comes `turns` later.
-    __device__ __forceinline__ RowPart later(int turns) const {
-        RowPart part = *this;
-        part.row += turns;
-        return part;
     }
 
     // use(slot, index) for each vector of the thread: V, or as many as there are.
@@ -197,7 +189,7 @@ class RowSlice {
     RowHome<T, N, V> home_;
     const RowOperand* from_;
     std::int64_t row_;
-    float fill_;
+    float fill_ = 0.0f;
     bool held_ = false;
 };
 
@@ -214,7 +206,8 @@ class Row {
     static constexpr RowForm kForm = Form::kForm;
     using Index = RowIndex<V>;
 
-    __device__ __forceinline__ explicit Row(const RowPart& rows_part) : part(rows_part) {}
+    template <GroupScope kScope>
+    __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape) : part(group, shape) {}
 
     // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
     template <class Meanwhile>
@@ -228,13 +221,6 @@ class Row {
         if constexpr (kRoom) meanwhile();
         add(in, residual);
         if constexpr (!kRoom) meanwhile();
-    }
-
-    // The same of x alone, from where load_ring has put it.
-    __device__ __forceinline__ void take(const Words<T, N>* ring) {
-        part.template each<N, V>(
-            [&](int v, Index) { x_.put(v, ring[static_cast<unsigned>(v) * blockDim.x]); });
-        x_.hold();
     }
 
     // use(slot, index, values) for each vector of the thread.
@@ -273,8 +259,7 @@ class Row {
     }
 
     static constexpr int kWidth = N;
-    static constexpr bool kScaled = kForm.fp8;        // out may have a scale
-    static constexpr bool kHeld = V != kStreamedRow;  // reading it again costs little
+    static constexpr bool kScaled = kForm.fp8;  // out may have a scale
     const RowPart part;
 
    private:

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <type_traits>
 
-#include "kit/row_kernel.cuh"
+#include "kit/row_store.cuh"
 #include "weft/context.h"
 
 namespace weft::inline WEFT_TARGET::kit {
@@ -49,7 +49,7 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
 
 inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
     return {problem.rows, problem.dim, plan.lanes, std::countr_zero(static_cast<unsigned>(plan.lanes)),
-            plan.cluster, plan.turns};
+            plan.cluster};
 }
 
 // Dependent, for row kernels wait before they touch memory.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kit/ptx/pdl.cuh"
-#include "kit/row_kernel.cuh"
+#include "kit/row_store.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
@@ -35,28 +35,27 @@ __device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics stat
     dependency_wait();
     dependents_launch();
     Group<kForm.scope> group{p.shape.lanes, p.shape.cluster};
-    RowSlice<T, N, kForm.turns() ? kSharedRow : kHeld, kForm.uniform> weight;
+    Row<T, N, V, Form> row(group, p.shape);
+    RowSlice<T, N, kHeld, kForm.uniform> weight, bias;
     float scale = 1.0f;
-    const auto meanwhile = [&](const RowPart& part) {
-        weight.load_or(1.0f, part, p.weight, 0);
+    row.load(p.in, [&] {
+        weight.load_or(1.0f, row.part, p.weight, 0);
         if constexpr (kFp8) scale = static_scale(p.to);
-    };
-    for_each_row<T, N, V, Form>(group, p.shape, p.in, meanwhile, [&](auto& row) {
-        const Moments m = statistics(row, group);
-        RowSlice<T, N, kHeld, kForm.uniform> bias;
-        if constexpr (kBias) bias.load_or(-0.0f, row.part, p.bias, 0);  // late: registers are rows in flight
-        store_row(row, group, p.to, scale, [&](int v, std::int64_t index, float (&x)[N]) {
-            float w[N];
-            weight.get(v, index, w);
+    });
+    group.begin();
+    const Moments m = statistics(row, group);
+    if constexpr (kBias) bias.load_or(-0.0f, row.part, p.bias, 0);  // late: registers are rows in flight
+    store_row(row, group, p.to, scale, [&](int v, std::int64_t index, float (&x)[N]) {
+        float w[N];
+        weight.get(v, index, w);
 #pragma unroll
-            for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight_offset);
-            if constexpr (kBias) {
-                float b[N];
-                bias.get(v, index, b);
+        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight_offset);
+        if constexpr (kBias) {
+            float b[N];
+            bias.get(v, index, b);
 #pragma unroll
-                for (int i = 0; i < N; ++i) x[i] += b[i];
-            }
-        });
+            for (int i = 0; i < N; ++i) x[i] += b[i];
+        }
     });
 }
 

@@ -14,16 +14,12 @@ namespace weft {
 inline constexpr int kStreamedRow = 0;  // nowhere: it is read again
 inline constexpr int kSharedRow = -1;   // in dynamic shared memory
 
-// Where a block takes rows in turns: so many are on their way into shared memory, behind an operand that stays.
-inline constexpr int kRowRing = 2;
-
 struct RowPlan {
     int width = 1;    // elements of a vector: 16 bytes of them, or 1 where rows have tails or begin unaligned
     int vectors = 1;  // vectors of a row that a thread holds in registers, or one of the above
     int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
     int rows = 1;     // rows of a block
     int cluster = 1;  // blocks that share a row
-    int turns = 1;    // rows that a block takes one after the other, the next on their way into shared memory
 
     int threads() const { return lanes * rows; }
     GroupScope scope() const {
@@ -33,15 +29,9 @@ struct RowPlan {
     // Bytes of dynamic shared memory of a block.
     std::int64_t shared(std::int64_t dim, int element_bytes) const {
         const std::int64_t each = std::int64_t{width} * lanes * cluster;
-        // Also for a kernel that takes no turns, which has no use for it.
-        if (cluster > 1 && vectors > 0)
-            return std::int64_t{1 + kRowRing} * vectors * width * lanes * element_bytes;
         return vectors == kSharedRow ? (dim + each - 1) / each * width * lanes * element_bytes : 0;
     }
-    std::int64_t blocks(std::int64_t all_rows) const {
-        const std::int64_t each = std::int64_t{rows} * turns;
-        return (all_rows + each - 1) / each * cluster;
-    }
+    std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
     friend bool operator==(const RowPlan&, const RowPlan&) = default;
 };
 
@@ -50,8 +40,7 @@ inline std::string to_string(const RowPlan& plan) {
                              : plan.vectors == kStreamedRow ? "streamed"
                                                             : std::to_string(plan.vectors);
     return "lanes=" + std::to_string(plan.lanes) + " vectors=" + home + "x" + std::to_string(plan.width) +
-           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster) +
-           (plan.turns > 1 ? " turns=" + std::to_string(plan.turns) : "");
+           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster);
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
@@ -63,9 +52,6 @@ struct RowForm {
     bool fp8 = true;                     // out is, or may be
     bool bias = true;                    // may be there
     GroupScope scope = GroupScope::any;  // of the threads that share a row; the plan's, where uniform
-
-    // Whether a kernel takes several rows one after the other: those that are long, and made of x alone.
-    constexpr bool turns() const { return uniform && !residual && scope == GroupScope::cluster; }
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
@@ -131,46 +117,32 @@ inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const
     return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
 }
 
-// Larger is better. A plan whose blocks all fit on the device at once is judged by latency: few vectors one
-// after the other, blocks that start and meet quickly, no cluster barrier without need. Any other by the bytes that
-// an SM keeps in flight (more than 32 KiB gain nothing) and by whether several blocks take turns, so that one loads
-// while another reduces or stores.
+// Larger is better. Few rows are judged by latency: few vectors one after the other, no second wave of blocks, no
+// barriers without need. Many by the bytes that an SM keeps in flight (more than 32 KiB gain nothing) and by how many
+// blocks take turns there, so that one loads while another reduces or stores.
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int resident = resident_blocks(plan, problem, device);
     if (resident == 0) return -1;
     double split = 0;
     for (int c = plan.cluster; c > 1; c /= 2) split += 1;
-    const std::int64_t room =
-        std::int64_t{device.sms} * std::min(resident, std::max(1, 1024 / plan.threads()));
-    const std::int64_t blocks = plan.blocks(problem.rows) * plan.turns;
-    if (blocks <= room) {
+    const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
+    if (static_cast<double>(problem.rows) * row_bytes <= 65536.0 * device.sms) {
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
-        return 1000 - slots - (plan.vectors <= 0 ? 2 : 0) - (plan.cluster > 1 ? 2 : 0) - 0.5 * split -
-               (plan.lanes > 32 ? 0.25 : 0) - (plan.lanes > 512 ? 1.5 : 0);
+        const double waves = static_cast<double>(plan.blocks(problem.rows)) / (device.sms * resident);
+        return 1000 - slots - 3 * std::max(0.0, waves - 1) - (plan.vectors <= 0 ? 2 : 0) -
+               (plan.cluster > 1 ? 2 : 0) - 0.5 * split - (plan.lanes > 32 ? 0.25 : 0) -
+               (plan.lanes > 512 ? 1.5 : 0);
     }
-    if (row_form(plan, problem).turns()) return 38 - 0.5 * split;
-    static constexpr double kOverlap[] = {0, 0.6, 0.95, 1};
-    const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
+    static constexpr double kOverlap[] = {0, 0.6, 0.93, 0.96, 1};
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    // Four vectors a thread: fewer make more threads meet for a row, and are better for few rows; shared memory is one
-    // more way.
-    const double four = blocks <= 2 * room ? 2 : 0;
-    const double burden = plan.vectors == 1 ? 6 : plan.vectors == 2 ? 1.5 : plan.vectors == 4 ? four : 4;
-    return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 3)] * (1 - 0.2 * split) - burden;
-}
-
-// The rows that a block takes in turns: many spare starts, and leave fewer blocks to divide the rows evenly.
-inline int row_turns(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
-    if (!row_form(plan, problem).turns()) return 1;
-    const std::int64_t at_once =
-        std::max(1, device.sms * resident_blocks(plan, problem, device) / plan.cluster);
-    return static_cast<int>(std::clamp<std::int64_t>(problem.rows / (4 * at_once), 1, 16));
+    // Four vectors a thread: fewer make more threads meet for a row; shared memory is one more way.
+    const double burden = plan.vectors == 1 ? 6 : plan.vectors == 2 ? 1.5 : plan.vectors == 4 ? 0 : 4;
+    return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - 0.01 * split) - burden;
 }
 
 // The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.
-inline RowPlan row_candidate(const RowProblem& problem, const DeviceInfo& device, int vectors, int lanes,
-                             int cluster) {
+inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, int cluster) {
     RowPlan plan{.width = problem.whole ? 16 / problem.element_bytes : 1,
                  .vectors = vectors,
                  .lanes = lanes,
@@ -188,7 +160,6 @@ inline RowPlan row_candidate(const RowProblem& problem, const DeviceInfo& device
     if (!row_compiled(vectors, plan.width, form)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
-    plan.turns = row_turns(plan, problem, device);
     return plan;
 }
 
@@ -203,7 +174,7 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
                  .cluster = most_blocks};
     double best_score = -1;
     const auto consider = [&](int vectors, int lanes, int cluster) {
-        const RowPlan plan = detail::row_candidate(problem, device, vectors, lanes, cluster);
+        const RowPlan plan = detail::row_candidate(problem, vectors, lanes, cluster);
         const double score = plan.lanes > 0 ? detail::row_score(plan, problem, device) : -1;
         if (score > best_score) best = plan, best_score = score;
     };

@@ -156,8 +156,9 @@ TEST(DynamicScale, IsOneForZeroAndNeverSubnormal) {
 // ---- reductions ----
 
 // Each thread brings a small integer, so sums are exact; three reductions in a row share the scratch.
+template <GroupScope kScope>
 __global__ void reduce(const float* values, float* results, int lanes, int cluster) {
-    kit::Group group{lanes, cluster};
+    kit::Group<kScope> group{lanes, cluster};
     const float own = values[blockIdx.x * blockDim.x + threadIdx.x];
     group.begin();
     const float sum = group.sum(own);
@@ -167,7 +168,8 @@ __global__ void reduce(const float* values, float* results, int lanes, int clust
     to[0] = sum, to[1] = max, to[2] = squares;
 }
 
-void expect_reductions(int lanes, int threads, int cluster, unsigned blocks) {
+using Reduce = void (*)(const float*, float*, int, int);
+void expect_reductions(Reduce kernel, int lanes, int threads, int cluster, unsigned blocks) {
     SCOPED_TRACE("lanes " + std::to_string(lanes) + " threads " + std::to_string(threads) + " cluster " +
                  std::to_string(cluster));
     const std::size_t all = static_cast<std::size_t>(threads) * blocks;
@@ -176,7 +178,7 @@ void expect_reductions(int lanes, int threads, int cluster, unsigned blocks) {
     std::mt19937 random(3);
     for (float& v : values) v = static_cast<float>(random() % 19) - 9;
     kit::launch(
-        "reduce", reduce,
+        "reduce", kernel,
         {.grid = blocks, .block = static_cast<unsigned>(threads), .cluster = static_cast<unsigned>(cluster)},
         Stream{}, values.data(), results.data(), lanes, cluster);
     for (std::size_t first = 0; first < all; first += group) {
@@ -194,9 +196,17 @@ void expect_reductions(int lanes, int threads, int cluster, unsigned blocks) {
 
 TEST_F(Emulator, GroupsReduceOverLanesBlocksAndClusters) {
     test::in_several_orders([] {
-        for (const int lanes : {1, 2, 4, 8, 16, 32}) expect_reductions(lanes, 64, 1, 3);
-        for (const int threads : {64, 96, 160, 512, 1024}) expect_reductions(threads, threads, 1, 2);
-        for (const int cluster : {2, 4, 8}) expect_reductions(128, 128, cluster, 16);
+        // A scope that is known when the kernel is compiled, and one that is decided where it runs.
+        for (const Reduce kernel : {&reduce<GroupScope::warp>, &reduce<GroupScope::any>}) {
+            for (const int lanes : {1, 2, 4, 8, 16, 32}) expect_reductions(kernel, lanes, 64, 1, 3);
+        }
+        for (const Reduce kernel : {&reduce<GroupScope::block>, &reduce<GroupScope::any>}) {
+            for (const int threads : {64, 96, 160, 512, 1024})
+                expect_reductions(kernel, threads, threads, 1, 2);
+        }
+        for (const Reduce kernel : {&reduce<GroupScope::cluster>, &reduce<GroupScope::any>}) {
+            for (const int cluster : {2, 4, 8}) expect_reductions(kernel, 128, 128, cluster, 16);
+        }
     });
 }
 

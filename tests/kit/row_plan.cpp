@@ -26,7 +26,7 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
     EXPECT_TRUE(plan.lanes > 32 ? plan.rows == 1 && plan.lanes % 32 == 0
                                 : (plan.lanes & (plan.lanes - 1)) == 0);
     EXPECT_TRUE(plan.cluster == 1 || plan.lanes > 32) << "blocks of a cluster share one row each";
-    EXPECT_GE(plan.blocks(problem.rows) * plan.rows * plan.turns, problem.rows * plan.cluster);
+    EXPECT_GE(plan.blocks(problem.rows) * plan.rows, problem.rows * plan.cluster);
     if (plan.vectors > 0) {
         EXPECT_GE(std::int64_t{plan.lanes} * plan.cluster * plan.vectors * plan.width, problem.dim);
     }
@@ -67,6 +67,18 @@ TEST(RowPlan, ReadsRowsOnce) {
     const DeviceInfo& a100 = *find_device("a100");
     EXPECT_NE(plan_rows({4096, 65536, 2, true, {true}}, a100).vectors, kStreamedRow);
     EXPECT_EQ(plan_rows({4096, 262144, 2, true, {true}}, a100).vectors, kStreamedRow);
+}
+
+// A uniform call runs in a uniform kernel as long as its row fits into registers, of a cluster if need be.
+TEST(RowPlan, KeepsLongRowsInTheRegistersOfAClusterWhereThereAreClusters) {
+    const RowProblem wide{8192, 262144, 2, true, {true}};
+    const RowPlan plan = plan_rows(wide, *find_device("h200"));
+    EXPECT_EQ(plan.vectors, 4);
+    EXPECT_EQ(plan.cluster, 16);
+    EXPECT_TRUE(row_form(plan, wide).uniform);
+    EXPECT_EQ(row_form(plan, wide).scope, GroupScope::cluster);
+    const RowProblem narrower{8192, 65536, 2, true, {true}};
+    EXPECT_FALSE(row_form(plan_rows(narrower, *find_device("a100")), narrower).uniform);
 }
 
 TEST(RowPlan, IsRememberedForTheProblemAndTheDevice) {

@@ -1,51 +1,9 @@
-// What a row kernel does around kit/row.cuh: which rows it takes, and where their results go.
+// The last phase of row kernels (kit/row.cuh): where a mapped row goes.
 #pragma once
 
 #include "kit/row.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
-
-// Sends a thread's part of x on its way into its own places of `ring`: whoever copies reads, so no barrier is needed.
-template <class T, int N, int V>
-__device__ __forceinline__ void load_ring(Words<T, N>* ring, const RowPart& part, const RowOperand& x) {
-    const T* data = static_cast<const T*>(x.data) + part.row * x.stride;
-    part.each<N, V>([&](int v, RowIndex<V> index) {
-        cp_async_16(&ring[static_cast<unsigned>(v) * blockDim.x], data + index);
-    });
-}
-
-// body(row) for the rows of the calling thread's group, one or several: then the next kRowRing are always on their way.
-// meanwhile(part) comes once, after the first loads.
-template <class T, int N, int V, class Form, class Meanwhile, class Body>
-__device__ __forceinline__ void for_each_row(const Group<Form::kForm.scope>& group, const RowShape& shape,
-                                             const RowInput& in, Meanwhile meanwhile, Body body) {
-    const RowPart first(group, shape);
-    if constexpr (!Form::kForm.turns()) {
-        Row<T, N, V, Form> row(first);
-        row.load(in, [&] { meanwhile(first); });
-        group.begin();
-        body(row);
-    } else {
-        Words<T, N>* ring = dynamic_shared<Words<T, N>>() + V * blockDim.x + threadIdx.x;
-        const auto turns = static_cast<int>(min(std::int64_t{shape.turns}, shape.rows - first.row));
-        const auto request = [&](int turn) {  // a group of copies, empty where there is no such row
-            if (turn < turns)
-                load_ring<T, N, V>(ring + turn % kRowRing * V * blockDim.x, first.later(turn), in.x);
-            cp_async_commit();
-        };
-#pragma unroll
-        for (int turn = 0; turn < kRowRing; ++turn) request(turn);
-        meanwhile(first);
-        group.begin();
-        for (int turn = 0; turn < turns; ++turn) {
-            Row<T, N, V, Form> row(first.later(turn));
-            cp_async_wait<kRowRing - 1>();
-            row.take(ring + turn % kRowRing * V * blockDim.x);
-            request(turn + kRowRing);
-            body(row);
-        }
-    }
-}
 
 // Where a mapped row goes. fp8 has at most one of the two scales: a static one for all that is read, or one a
 // row that is computed and written.
