@@ -97,7 +97,9 @@ TEST(AttentionWgmma, BlocksOfWholeTokens) {
     expect_right("attention q=bf16[2,3,100,64] k=bf16[2,30,1,64] v=bf16[2,30,1,64] lse=fp32[2,100,3]",
                  "100x128 rows and keys of 64 columns, 5 slots, 1 blocks share");
     EXPECT_THAT(reason("attention q=bf16[1,9,129,64] k=bf16[1,9,1,64] v=bf16[1,9,1,64]"),
-                HasSubstr("more than 128 query heads"));
+                HasSubstr("one to 128 query heads"));
+    EXPECT_THAT(reason("attention q=bf16[1,9,0,64] k=bf16[1,9,1,64] v=bf16[1,9,1,64]"),
+                HasSubstr("one to 128 query heads"));
 }
 
 // Causal, and more queries than keys: rows of the first blocks see one tile or none, so that one or both blocks of

@@ -24,7 +24,8 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (device.arch < 90 || device.arch >= 100) return "wgmma is an instruction of SM 9.0 alone";
     if (problem.head_dim != 64 && problem.head_dim != 128 && problem.head_dim != 256)
         return "compiled for head dims 64, 128 and 256";
-    if (problem.group > WgmmaTile{}.rows()) return "more than 128 query heads a key head";
+    if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
+        return "one to 128 query heads a key head are packed into rows";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";

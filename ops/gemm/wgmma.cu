@@ -37,7 +37,8 @@ void launch_tile(const Launch& l) {
                 {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster),
                  .block = WgmmaTile::kThreads,
                  .cluster = static_cast<unsigned>(l.args.cluster),
-                 .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes())},
+                 .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
+                 .dependent = true},
                 l.stream, l.args, l.a, l.b, l.up);
 }
 

@@ -162,6 +162,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     WgmmaTiles<kTile> tiles(args, args.cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0);
     shared.initialise(args.cluster);
     kit::dependency_wait();
+    kit::dependents_launch();
     if (threadIdx.x < 128) {
         kit::registers_release<40>();
         if (threadIdx.x < 32 && kit::elect_one())

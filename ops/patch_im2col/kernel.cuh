@@ -40,26 +40,42 @@ __device__ __forceinline__ float pixel(T value) {
     }
 }
 
+// Vectors of a thread: two that are on their way together where each is a few bytes.
+constexpr unsigned run_vectors(int run) { return run == 2 ? 2 : 1; }
+
 // What     out[patch, (py, px, channel)] = image[view, y, x, channel] · scale + shift
-// Mapping  a thread owns a vector of the image: three divisions, by multiplication, tell where it goes
+// Mapping  a thread owns a vector of the image, or two where they are short: three divisions, by multiplication, tell
+//          where one goes
 // Traffic  image and out once, neighbouring threads next to each other in both: bound by the launch
 // Needs    runs of whole, aligned vectors: the vectors are short where a patch's row is a run of few bytes
 template <class T, class Out, int kRun>
 __global__ void __launch_bounds__(128) patch_im2col_runs(Runs runs, PatchOut out) {
-    const unsigned n = blockIdx.x * blockDim.x + threadIdx.x;
-    const unsigned line = runs.row.quotient(n), across = n - line * runs.row.divisor;
-    const unsigned column = runs.run.quotient(across), down = runs.patch.quotient(line);
-    const unsigned place =
-        (line - down * runs.patch.divisor) * runs.run.divisor + (across - column * runs.run.divisor);
+    constexpr unsigned kEach = run_vectors(kRun);
+    const unsigned first = blockIdx.x * blockDim.x * kEach + threadIdx.x;
+    kit::Words<T, kRun> words[kEach];
+    kit::WholeVector to[kEach];
     kit::dependency_wait();
     kit::dependents_launch();
-    if (n >= runs.vectors) return;
-    const char* from = static_cast<const char*>(runs.image) + line * runs.pitch;
-    const auto pixels = kit::load_aligned<kRun>(reinterpret_cast<const T*>(from) + across * kRun);
-    float values[kRun];
 #pragma unroll
-    for (int i = 0; i < kRun; ++i) values[i] = pixel(pixels[i]) * out.scale + out.shift;
-    kit::store<Out>(out.rows, kit::WholeVector{down * runs.patches + column, place}, values);
+    for (unsigned e = 0; e < kEach; ++e) {
+        const unsigned n = first + e * blockDim.x;
+        const unsigned line = runs.row.quotient(n), across = n - line * runs.row.divisor;
+        const unsigned column = runs.run.quotient(across), down = runs.patch.quotient(line);
+        to[e] = {down * runs.patches + column, (line - down * runs.patch.divisor) * runs.run.divisor +
+                                                   (across - column * runs.run.divisor)};
+        const char* from = static_cast<const char*>(runs.image) + line * runs.pitch;
+        if (n < runs.vectors)
+            words[e] = kit::load_words<kRun>(reinterpret_cast<const T*>(from) + across * kRun);
+    }
+#pragma unroll
+    for (unsigned e = 0; e < kEach; ++e) {
+        if (first + e * blockDim.x >= runs.vectors) return;
+        const auto pixels = kit::as_vector<T, kRun>(words[e]);
+        float values[kRun];
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) values[i] = pixel(pixels[i]) * out.scale + out.shift;
+        kit::store<Out>(out.rows, to[e], values);
+    }
 }
 
 // What     the same, for any strides of the image

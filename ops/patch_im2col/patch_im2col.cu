@@ -44,8 +44,9 @@ const char* decline_runs(const PatchIm2col& op, const DeviceInfo&) {
 }
 
 unsigned run_blocks(const PatchIm2col& op) {
-    return static_cast<unsigned>(
-        std::max<std::int64_t>(1, kit::divide_up(op.image.numel() / run_width(op), kRunThreads)));
+    const int width = run_width(op);
+    return static_cast<unsigned>(std::max<std::int64_t>(
+        1, kit::divide_up(op.image.numel() / width, kRunThreads * run_vectors(width))));
 }
 
 template <int kRun>
