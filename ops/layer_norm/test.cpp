@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/ops/emulated.h"
 #include "weft/case.h"
 #include "weft/op.h"
 
@@ -58,6 +59,16 @@ TEST(LayerNorm, KeepsItsDigitsFarFromZero) {
     for (int i = 0; i < kDim; ++i)
         EXPECT_FLOAT_EQ(out[static_cast<std::size_t>(i)], i % 2 == 0 ? 1.0f : -1.0f);
 }
+
+#if WEFT_HAS_EMULATOR
+// Three exchanges between the blocks of a cluster: a half of what they exchange by is used again.
+TEST(LayerNorm, RowsOfACluster) {
+    test::expect_right(
+        "layer_norm x=bf16[2,65536] weight=bf16[65536] bias=bf16[65536] out=fp8_e4m3[2,65536] "
+        "token_scale=fp32[2]",
+        "rows", "vectors=4x8 rows=1 cluster=4");
+}
+#endif
 
 }  // namespace
 }  // namespace weft

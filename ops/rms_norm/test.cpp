@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/ops/emulated.h"
 #include "weft/case.h"
 #include "weft/op.h"
 
@@ -118,6 +119,19 @@ TEST(RmsNorm, NothingToDoIsFine) {
     RmsNorm op{.x = Tensor(nullptr, DType::bf16, {0, 8}), .out = Tensor(nullptr, DType::bf16, {0, 8})};
     EXPECT_NO_THROW(run(op));
 }
+
+#if WEFT_HAS_EMULATOR
+// Longer than the registers of a block: its blocks exchange sums once, or with a scale a row twice.
+TEST(RmsNorm, RowsOfACluster) {
+    test::expect_right("rms_norm x=fp32[2,65536] weight=fp32[65536] out=fp32[2,65536]", "rows",
+                       "vectors=4x4 rows=1 cluster=8");
+    test::expect_right(
+        "rms_norm x=bf16[2,65536] weight=bf16[65536] residual=bf16[2,65536] residual_out=bf16[2,65536] "
+        "out=fp8_e4m3[2,65536] token_scale=fp32[2]",
+        "rows", "vectors=4x8 rows=1 cluster=4");
+    test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows", "cluster=8");
+}
+#endif
 
 }  // namespace
 }  // namespace weft

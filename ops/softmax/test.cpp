@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/ops/emulated.h"
 #include "weft/case.h"
 #include "weft/op.h"
 
@@ -72,6 +73,12 @@ TEST(Softmax, ARowWithoutAKeyGivesZerosAndNanReachesTheWholeRow) {
     EXPECT_EQ(y[39], 1.0f);
     EXPECT_EQ(y[0], 0.0f);
 }
+
+#if WEFT_HAS_EMULATOR
+TEST(Softmax, RowsOfACluster) {
+    test::expect_right("softmax x=bf16[2,65536] out=bf16[2,65536]", "rows", "vectors=4x8 rows=1 cluster=4");
+}
+#endif
 
 }  // namespace
 }  // namespace weft

@@ -37,8 +37,9 @@ inline void check_launch(const char* name, cudaError_t status) {
     throw Error(ErrorCode::cuda, name, "", cudaGetErrorString(status));
 }
 
-// Above 48 KiB of shared memory, static included, and above 8 blocks a cluster a kernel needs leave. Asked once for each kernel, device and larger size; the
-// memory of what was asked for is small and direct-mapped, so a collision only asks again.
+// Above 48 KiB of shared memory, static included, and above 8 blocks a cluster a kernel needs leave. Asked once for
+// each kernel, device and larger size; the memory of what was asked for is small and direct-mapped, so a collision
+// only asks again.
 inline void allow(const char* name, const void* kernel, size_t bytes, unsigned cluster) {
     constexpr unsigned kPortable = 8;
     struct Granted {

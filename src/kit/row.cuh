@@ -7,8 +7,8 @@
 //   map    a function of (slot, index, values): weight, scale and shift, tanh gates. Its operands are
 //          RowOperands with a row number of their own ([D]: stride 0; [B, D]: a token's batch), held as
 //          RowSlices.
-//   store  store_row(RowOutput): fp32, 16 bits, fp8 with a static scale or one a row. Lanes own neighbouring
-//          vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a
+//   store  store_row(RowOutput) of kit/row_store.cuh: fp32, 16 bits, fp8 with a static scale or one a row. Lanes own
+//          neighbouring vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a
 //          warp_max over them. Several outputs are several store_floats of the same mapped values.
 //
 // A kernel is compiled for a RowForm. In a uniform one, what production calls, dtypes are known and a thread's loads
@@ -124,10 +124,12 @@ struct RowHome<T, N, kSharedRow> {
     }
 };
 
-// A thread's part of one operand's row, N elements a vector. Uniform: stored as T, or absent, which is `fill`
-// everywhere. Held where V says so and the operand is stored as T, else read where it is used.
+// A thread's part of one operand's row, N elements a vector. Held where V says so and the operand is stored as T, which
+// it is where kUniform; else read where it is used.
 template <class T, int N, int V, bool kUniform>
 class RowSlice {
+    static_assert(!kUniform || V > 0, "uniform rows are held in registers");
+
    public:
     // Of an operand that is there.
     __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row) {
@@ -172,14 +174,12 @@ class RowSlice {
         if (from_->data == nullptr) {
 #pragma unroll
             for (int i = 0; i < N; ++i) to[i] = fill_;
-        } else if constexpr (kUniform) {
-            to_floats(load_aligned<N>(static_cast<const T*>(from_->data) + row_ * from_->stride + index), to);
         } else {
             load_floats(*from_, row_, index, to);
         }
     }
 
-    // Holds `vector` in slot v from now on; `hold` says that all slots are set.
+    // Holds `words` in slot v from now on; `hold` says that all slots are set.
     __device__ __forceinline__ void put(int v, const Words<T, N>& words) {
         if constexpr (V != kStreamedRow) home_.at(v) = words;
     }

@@ -71,8 +71,8 @@ void with_row_type(DType dtype, F use) {
     }
 }
 
-// Calls `use` with a plan's form as a type. kOp is what calls of
-// the op may have beside x and out; rows of fp32 do not become fp8 in a uniform kernel.
+// Calls `use` with a plan's form as a type. kOp is what calls of the op may have beside x and out; rows of fp32 do not
+// become fp8 in a uniform kernel.
 template <RowForm kOp, bool kWide, class F>
 void with_row_form(const RowProblem& problem, const RowPlan& plan, F use) {
     const RowForm form = row_form(plan, problem);
@@ -97,7 +97,8 @@ void with_row_form(const RowProblem& problem, const RowPlan& plan, F use) {
     });
 }
 
-// Calls `use` with the element type and, as constants, the elements of a vector and the number of vectors, and the form (FormOf).
+// Calls `use` with a null pointer to the element type, the elements of a vector and the number of vectors as constants,
+// and an object of the form's type (FormOf).
 template <RowForm kOp, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
     with_row_type(dtype, [&](auto* type) {
