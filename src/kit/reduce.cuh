@@ -51,8 +51,6 @@ __device__ __forceinline__ T warp_reduce(T value, Combine combine, int lanes) {
     for (int mask = lanes >> 1; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
     return value;
 }
-__device__ __forceinline__ float warp_sum(float v) { return warp_reduce(v, Sum{}); }
-__device__ __forceinline__ float warp_max(float v) { return warp_reduce(v, Max{}); }
 
 inline constexpr int kMaxCluster = 16;
 

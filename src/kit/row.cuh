@@ -9,7 +9,7 @@
 //          RowSlices.
 //   store  store_row(RowOutput) of kit/row_store.cuh: fp32, 16 bits, fp8 with a static scale or one a row. Lanes own
 //          neighbouring vectors, so a group of 128 columns (or 16) is a few neighbouring lanes: group scales are a
-//          warp_max over them. Several outputs are several store_floats of the same mapped values.
+//          warp_reduce over them. Several outputs are several store_floats of the same mapped values.
 //
 // A kernel is compiled for a RowForm. In a uniform one, what production calls, dtypes are known and a thread's loads
 // are all on their way before the first is needed; what cannot be there costs nothing. Other calls switch on a dtype
