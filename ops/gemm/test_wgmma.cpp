@@ -1,7 +1,10 @@
 // gemm on wgmma: its policy, and the kernel in the emulator by its name.
 #include <gmock/gmock.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -31,26 +34,43 @@ std::string reason(const std::string& operands, const char* device = "h200") {
 }
 
 TEST(GemmWgmma, SaysWhatItTakes) {
-    EXPECT_EQ(reason("a=bf16[17,40] b=bf16[3,40] out=fp8_e5m2[17,3] activation=gelu_erf"), "accepts");
-    EXPECT_EQ(reason("a=fp16[2,9,40]{432,48,1} b=fp16[9,40]{48,1} up=fp16[9,40] out=fp32[2,9,9]"), "accepts");
-    EXPECT_EQ(reason("a=fp8_e5m2[99,16] b=fp8_e4m3[9,16] out=bf16[99,9] fast_accumulation=true"), "accepts");
-    EXPECT_EQ(reason("a=bf16[99,7]{8,1} b=bf16[1,7]{7,1} out=bf16[99,1]"), "accepts");
-    EXPECT_THAT(reason("a=bf16[99,64] b=bf16[9,64] out=bf16[99,9]", "rtx4090"), HasSubstr("SM 9.0 alone"));
-    EXPECT_THAT(reason("a=bf16[99,64] b=bf16[9,64] out=bf16[99,9]", "b200"), HasSubstr("SM 9.0 alone"));
-    EXPECT_THAT(reason("a=fp32[99,64] b=fp32[9,64] out=fp32[99,9]"), HasSubstr("fp32 operands"));
-    EXPECT_THAT(reason("a=bf16[99,0] b=bf16[9,0] out=bf16[99,9]"), HasSubstr("k is 0"));
-    EXPECT_THAT(reason("a=bf16[16,64] b=bf16[9,64] out=bf16[16,9]"), HasSubstr("almost empty"));
-    EXPECT_THAT(reason("a=fp8_e4m3[99,64] b=fp8_e4m3[9,64] out=bf16[99,9]"), HasSubstr("fast_accumulation"));
+    EXPECT_EQ(reason("a=bf16[17,40] b=bf16[16,40] out=fp8_e5m2[17,16] activation=gelu_erf"), "accepts");
+    EXPECT_EQ(reason("a=fp16[2,9,40]{432,48,1} b=fp16[8,40]{48,1} up=fp16[8,40]{48,1} out=bf16[2,9,8]"),
+              "accepts");
+    EXPECT_EQ(reason("a=fp8_e5m2[99,16] b=fp8_e4m3[8,16] out=bf16[99,8] fast_accumulation=true"), "accepts");
+    EXPECT_EQ(reason("a=bf16[99,64] b=bf16[8,64] residual=fp16[99,8]{16,1} out=bf16[99,8]{24,1}"), "accepts");
+    EXPECT_THAT(reason("a=bf16[99,64] b=bf16[8,64] out=bf16[99,8]", "rtx4090"), HasSubstr("SM 9.0 alone"));
+    EXPECT_THAT(reason("a=bf16[99,64] b=bf16[8,64] out=bf16[99,8]", "b200"), HasSubstr("SM 9.0 alone"));
+    EXPECT_THAT(reason("a=fp32[99,64] b=fp32[8,64] out=fp32[99,8]"), HasSubstr("fp32 operands"));
+    EXPECT_THAT(reason("a=bf16[99,0] b=bf16[8,0] out=bf16[99,8]"), HasSubstr("k is 0"));
+    EXPECT_THAT(reason("a=bf16[16,64] b=bf16[8,64] out=bf16[16,8]"), HasSubstr("few tokens"));
+    EXPECT_THAT(reason("a=fp8_e4m3[99,64] b=fp8_e4m3[8,64] out=bf16[99,8]"), HasSubstr("fast_accumulation"));
+    EXPECT_THAT(reason("a=bf16[99,64] b=bf16[8,64] out=fp32[99,8]"), HasSubstr("16 or 8 bits"));
+    EXPECT_THAT(reason("a=bf16[99,64] b=bf16[8,64] up=bf16[8,64]{72,1} out=bf16[99,8]"),
+                HasSubstr("different strides"));
+    for (const char* operands :
+         {"residual=fp32[99,16] out=bf16[99,16]", "residual=bf16[99,16] out=fp8_e4m3[99,16]"})
+        EXPECT_THAT(reason(std::string("a=bf16[99,64] b=bf16[16,64] ") + operands),
+                    HasSubstr("of 16 bits, both"));
     for (const char* operands : {
-             "a=bf16[99,64]+1 b=bf16[9,64] out=bf16[99,9]",
-             "a=bf16[99,60] b=bf16[9,60] out=bf16[99,9]",
-             "a=bf16[99,64]{8,1} b=bf16[9,64] out=bf16[99,9]",
-             "a=bf16[99,64] b=bf16[9,64]{1,9} out=bf16[99,9]",
-             "a=bf16[99,64] b=bf16[9,64]{68,1} out=bf16[99,9]",
-             "a=bf16[99,64] b=bf16[9,64] up=bf16[9,64]{128,2} out=bf16[99,9]",
-             "a=bf16[99,64] b=bf16[9,64] up=bf16[9,64]+4 out=bf16[99,9]",
+             "a=bf16[99,64]+1 b=bf16[8,64] out=bf16[99,8]",
+             "a=bf16[99,60] b=bf16[8,60] out=bf16[99,8]",
+             "a=bf16[99,64]{8,1} b=bf16[8,64] out=bf16[99,8]",
+             "a=bf16[99,64] b=bf16[8,64]{1,8} out=bf16[99,8]",
+             "a=bf16[99,64] b=bf16[8,64]{68,1} out=bf16[99,8]",
+             "a=bf16[99,64] b=bf16[8,64] up=bf16[8,64]{128,2} out=bf16[99,8]",
+             "a=bf16[99,64] b=bf16[8,64] up=bf16[8,64]+4 out=bf16[99,8]",
          }) {
         EXPECT_THAT(reason(operands), HasSubstr("k contiguous, 16-byte aligned")) << operands;
+    }
+    for (const char* operands : {
+             "a=bf16[99,64] b=bf16[7,64] out=bf16[99,7]{8,1}",
+             "a=bf16[99,64] b=bf16[8,64] out=bf16[99,8]{12,1}",
+             "a=bf16[99,64] b=bf16[8,64] out=bf16[99,8]+1",
+             "a=bf16[99,64] b=bf16[8,64] out=fp8_e4m3[99,8]{16,1}",
+             "a=bf16[99,64] b=bf16[8,64] residual=bf16[99,8]{12,1} out=bf16[99,8]",
+         }) {
+        EXPECT_THAT(reason(operands), HasSubstr("whole 16 bytes a row")) << operands;
     }
 }
 
@@ -81,38 +101,40 @@ Plan plan(const std::string& operands) {
 }
 
 TEST(GemmWgmma, FillsAHopperCard) {
-    // The gated product of Pi0.5's encoder: four pairs of row tiles by 128 columns of tiles, in eight waves.
+    // The gated product of Pi0.5's encoder: four tiles of tokens by 128 pairs of 64 features, in eight waves.
     const Plan gated = plan("a=bf16[968,2048] b=bf16[16384,2048] up=bf16[16384,2048] out=bf16[968,16384]");
-    EXPECT_EQ(gated.config.tile.columns, 256);
+    EXPECT_EQ(gated.config.tile, (gemm::WgmmaTile{248, true}));
     EXPECT_EQ(gated.config.cluster, 2);
     EXPECT_EQ(gated.tiles, 512);
     EXPECT_EQ(gated.clusters, 66);
-    // Eight by eight wide tiles leave half of the card idle, narrow ones fit into one wave.
+    // 1024 are as many tiles of 256.
+    EXPECT_EQ(plan("a=bf16[1024,512] b=bf16[16384,512] up=bf16[16384,512] out=bf16[1024,16384]").config.tile,
+              (gemm::WgmmaTile{256, true}));
+    // Wide tiles leave half of the card idle, narrow ones fit into one wave.
     const Plan small = plan("a=bf16[968,2048] b=bf16[2048,2048] out=bf16[968,2048]");
-    EXPECT_EQ(small.config.tile.columns, 128);
+    EXPECT_EQ(small.config.tile, (gemm::WgmmaTile{128, false}));
     EXPECT_EQ(small.clusters * small.config.cluster, 128);
-    // One row of tiles has nobody to share b with, nor has the last of three.
-    EXPECT_EQ(plan("a=bf16[100,512] b=bf16[65536,512] out=bf16[100,65536]").config.cluster, 1);
-    EXPECT_EQ(plan("a=bf16[384,512] b=bf16[65536,512] out=bf16[384,65536]").config.cluster, 1);
-    for (const int columns : {128, 192, 256}) {
-        const gemm::WgmmaTile tile = gemm::wgmma_tile(columns);
-        EXPECT_LE(tile.shared_bytes(), find_device("h200")->shared_per_block);
-        for (const int cluster : {1, 2, 4}) {
-            const int box_bytes = tile.box_rows(cluster) * gemm::WgmmaTile::kRowBytes;
-            EXPECT_EQ(box_bytes % 1024, 0) << "the swizzle repeats every 1024 bytes";
-            EXPECT_EQ(tile.a_bytes() + tile.boxes(cluster) * box_bytes, tile.stage_bytes());
-        }
-    }
+    EXPECT_EQ(plan("a=bf16[968,2048] b=bf16[2560,2048] out=bf16[968,2560]").config.tile,
+              (gemm::WgmmaTile{176, false}));
+    EXPECT_EQ(plan("a=bf16[40,512] b=bf16[65536,512] out=bf16[40,65536]").config.tile,
+              (gemm::WgmmaTile{64, false}));
+    // One tile of features has no other to share its tokens with.
+    EXPECT_EQ(plan("a=bf16[4096,512] b=bf16[128,512] out=bf16[4096,128]").config.cluster, 1);
 }
 
-TEST(GemmWgmma, CountsClustersThatFindTheirMultiprocessors) {
-    with_gemm("gemm a=bf16[968,2048] b=bf16[16384,2048] out=bf16[968,16384]", [](const Gemm& op) {
-        for (const int cluster : {1, 2, 4}) {
-            const gemm::WgmmaConfig config{gemm::wgmma_tile(128), cluster};
-            EXPECT_EQ(gemm::wgmma_clusters(op, config, *find_device("h200")),
-                      (cluster == 4 ? 120 : 132) / cluster);
+TEST(GemmWgmma, TilesFit) {
+    for (const gemm::WgmmaTile& tile : gemm::kWgmmaTiles) {
+        EXPECT_LE(tile.shared_bytes(), find_device("h200")->shared_per_block);
+        EXPECT_GE(tile.stages(), 3);
+        EXPECT_EQ(tile.stage_bytes() % 1024, 0) << "the swizzle repeats every 1024 bytes";
+        EXPECT_EQ(tile.staged_bytes() % 512, 0);
+        for (const int cluster : {1, 2}) {
+            int loaded = 0;
+            for (int rank = 0; rank < cluster; ++rank) loaded += tile.loaded_tokens(cluster, rank);
+            EXPECT_EQ(loaded, tile.tokens);
+            EXPECT_EQ(tile.loaded_tokens(cluster, 0) % 8, 0);
         }
-    });
+    }
 }
 
 #if WEFT_HAS_EMULATOR
@@ -121,52 +143,73 @@ void expect_right(const std::string& operands, const std::string& config, Values
 }
 
 // The emulator's card has four multiprocessors.
-TEST(GemmWgmma, EveryTileAloneAndInClusters) {
-    expect_right("a=bf16[128,64] b=bf16[512,64] out=fp32[128,512]", "128x128 tiles, 4 stages, 1 blocks");
-    expect_right("a=bf16[128,64] b=bf16[768,64] out=fp32[128,768]", "128x192 tiles, 5 stages, 1 blocks");
-    expect_right("a=bf16[128,64] b=bf16[1024,64] out=fp32[128,1024]", "128x256 tiles, 4 stages, 1 blocks");
-    expect_right("a=fp16[256,64] b=fp16[256,64] out=fp32[256,256]", "128x128 tiles, 4 stages, 2 blocks");
-    expect_right("a=fp16[256,64] b=fp16[384,64] out=fp32[256,384]", "128x192 tiles, 5 stages, 2 blocks");
-    expect_right("a=fp16[256,64] b=fp16[512,64] out=fp32[256,512]", "128x256 tiles, 4 stages, 2 blocks");
-    expect_right("a=bf16[512,64] b=bf16[128,64] out=fp32[512,128]", "128x128 tiles, 4 stages, 4 blocks");
-    expect_right("a=bf16[512,64] b=bf16[192,64] out=fp32[512,192]", "128x192 tiles, 5 stages, 4 blocks");
-    expect_right("a=bf16[512,64] b=bf16[256,64] out=fp32[512,256]", "128x256 tiles, 4 stages, 4 blocks");
+TEST(GemmWgmma, EveryTileAloneAndInPairs) {
+    for (const std::string out : {"bf16", "fp8_e4m3"}) {
+        const auto expect = [&](int m, int n, const std::string& tile, bool gated) {
+            const auto line = [&](const char* name, int rows, int columns) {
+                return fmt::format("{}[{},{}]", name, rows, columns);
+            };
+            expect_right(line("a=bf16", m, 64) + line(" b=bf16", n, 64) +
+                             (gated ? line(" up=bf16", n, 64) : "") + line((" out=" + out).c_str(), m, n),
+                         tile);
+        };
+        expect(1024, 64, "128x256 tiles, 4 stages, single", true);
+        expect(992, 64, "128x248 tiles, 4 stages, single", true);
+        expect(512, 64, "128x128 tiles, 6 stages, single", true);
+        expect(256, 64, "128x64 tiles, 8 stages, single", true);
+        expect(512, 128, "128x256 tiles, 4 stages, pairs", true);
+        expect(496, 128, "128x248 tiles, 4 stages, pairs", true);
+        expect(128, 256, "128x128 tiles, 6 stages, pairs", true);
+        expect(64, 256, "128x64 tiles, 8 stages, pairs", true);
+        expect(512, 512, "128x256 tiles, 3 stages, pairs", false);
+        expect(352, 256, "128x176 tiles, 4 stages, pairs", false);
+        expect(128, 512, "128x128 tiles, 6 stages, pairs", false);
+        expect(64, 512, "128x64 tiles, 8 stages, pairs", false);
+        expect(128, 128, "128x64 tiles, 8 stages, single", false);
+    }
 }
 
 TEST(GemmWgmma, MoreTilesThanBlocksAndMoreStepsThanStages) {
-    expect_right("a=bf16[500,650]{656,1} b=bf16[520,650]{656,1} bias=bf16[520] out=bf16[500,520]",
-                 "128x192 tiles, 5 stages, 4 blocks");
-    expect_right("a=bf16[300,650]{656,1} b=bf16[700,650]{656,1} out=bf16[300,700]",
-                 "128x192 tiles, 5 stages, 1 blocks");
-    expect_right("a=bf16[250,330]{336,1} b=bf16[1020,330]{336,1} residual=bf16[250,1020] out=bf16[250,1020]",
-                 "128x256 tiles, 4 stages, 2 blocks");
-    expect_right("a=bf16[300,330]{336,1} b=bf16[520,330]{336,1} out=bf16[300,520]",
-                 "128x128 tiles, 4 stages, 1 blocks");
-    expect_right("a=bf16[500,330]{336,1} b=bf16[170,330]{336,1} up=bf16[170,330]{336,1} out=bf16[500,170]",
-                 "4 blocks");
+    expect_right("a=bf16[300,650]{656,1} b=bf16[520,650]{656,1} bias=bf16[520] out=bf16[300,520]", "pairs");
+    expect_right("a=bf16[300,330]{336,1} b=bf16[704,330]{336,1} residual=bf16[300,704] out=bf16[300,704]",
+                 "pairs");
+    expect_right("a=bf16[700,330]{336,1} b=bf16[104,330]{336,1} residual=bf16[700,104] out=@residual",
+                 "single");
+    expect_right("a=bf16[500,330]{336,1} b=bf16[176,330]{336,1} up=bf16[176,330]{336,1} out=bf16[500,176]",
+                 "");
+    expect_right(
+        "a=bf16[700,330]{336,1} b=bf16[176,330]{336,1} up=bf16[176,330]{336,1} up_bias=bf16[176] "
+        "residual=fp16[700,176] out=fp16[700,176]",
+        "");
+}
+
+// More tokens than are computed together: the weights come again.
+TEST(GemmWgmma, ManyTokens) {
+    expect_right("a=bf16[2500,16] b=bf16[16,16] out=bf16[2500,16]", "");
+    expect_right("a=bf16[2500,16] b=bf16[16,16] up=bf16[16,16] out=fp8_e4m3[2500,16]", "");
 }
 
 TEST(GemmWgmma, TailsOfEveryAxis) {
-    for (const char* out : {"fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"}) {
-        const std::string type = out;
-        expect_right("a=bf16[129,8] b=bf16[257,8] out=" + type + "[129,257]", "");
-        expect_right("a=bf16[17,72] b=bf16[1,72] out=" + type + "[17,1]", "");
-        expect_right("a=fp16[200,136] b=fp16[130,136] up=fp16[130,136] out=" + type + "[200,130]{144,1}", "");
-        expect_right("a=fp16[20,16] b=fp16[48,16] up=fp16[48,16] out=" + type + "[20,48]+1", "");
+    for (const std::string out : {"bf16", "fp16", "fp8_e4m3", "fp8_e5m2"}) {
+        expect_right("a=bf16[129,8] b=bf16[272,8] out=" + out + "[129,272]", "");
+        expect_right("a=bf16[17,72] b=bf16[16,72] out=" + out + "[17,16]", "");
+        expect_right("a=fp16[200,136] b=fp16[144,136] up=fp16[144,136] out=" + out + "[200,144]{160,1}", "");
+        expect_right("a=fp16[250,16] b=fp16[48,16] up=fp16[48,16] out=" + out + "[250,48]", "");
     }
+    expect_right("a=bf16[70,72] b=bf16[8,72] up=bf16[8,72] out=bf16[70,8]", "");
 }
 
 TEST(GemmWgmma, PairsOfFp8) {
     for (const char* a : {"fp8_e4m3", "fp8_e5m2"}) {
         for (const char* b : {"fp8_e4m3", "fp8_e5m2"}) {
             const std::string left = a, right = b, scales = " a_scale=fp32[1] b_scale=fp32[1] ";
-            expect_right("a=" + left + "[140,400] b=" + right + "[300,400]" + scales +
-                             "out=fp32[140,300] fast_accumulation=true",
-                         "2 blocks");
+            expect_right("a=" + left + "[140,400] b=" + right + "[304,400]" + scales +
+                             "out=bf16[140,304] fast_accumulation=true",
+                         "pairs");
             expect_right("a=" + left + "[130,176] b=" + right + "[80,176] up=" + right + "[80,176]" + scales +
                              "up_scale=fp32[1] out_scale=fp32[1] out=fp8_e4m3[130,80] "
                              "activation=gelu_tanh fast_accumulation=true",
-                         "2 blocks");
+                         "pairs");
         }
     }
 }
@@ -174,39 +217,60 @@ TEST(GemmWgmma, PairsOfFp8) {
 TEST(GemmWgmma, EveryEpilogue) {
     for (const std::string activation : {"none", "gelu_tanh", "gelu_erf", "silu"}) {
         for (const std::string extra :
-             {"", "bias=fp16[264] residual=bf16[33,264] ", "bias=fp32[264] residual=fp32[33,264]{300,1} "}) {
-            for (const std::string up : {"", "up=bf16[264,32] ", "up=bf16[264,32] up_bias=bf16[264] "}) {
-                const std::string line = "a=bf16[33,32] b=bf16[264,32] " + up + extra;
-                expect_right(line + "out=fp32[33,264] activation=" + activation, "");
-                expect_right(line + "out=bf16[33,264] activation=" + activation, "", Values::special);
+             {"", "bias=fp16[136] residual=bf16[33,136] ", "bias=fp32[136] residual=fp16[33,136]{160,1} "}) {
+            for (const std::string up : {"", "up=bf16[136,32] ", "up=bf16[136,32] up_bias=bf16[136] "}) {
+                const std::string line = "a=bf16[33,32] b=bf16[136,32] " + up + extra;
+                expect_right(line + "out=fp16[33,136] activation=" + activation, "");
+                expect_right(line + "out=bf16[33,136] activation=" + activation, "", Values::special);
             }
         }
     }
-    expect_right("a=bf16[3,50,16] b=bf16[70,16] up=bf16[70,16] residual=bf16[3,50,70] out=@residual", "");
+    expect_right("a=bf16[3,50,16] b=bf16[72,16] up=bf16[72,16] residual=bf16[3,50,72] out=@residual", "");
 }
 
-// Rows of one tensor, as merged weights are passed; NaN where k ends and the row goes on.
-TEST(GemmWgmma, HalvesOfMergedWeightsWithGapsBetweenRows) {
+// Rows of one tensor, as merged weights are passed, or every other one; up after the gate and before it. NaN where k ends
+// and the row goes on.
+TEST(GemmWgmma, MergedWeightsWithGapsBetweenRows) {
     constexpr std::int64_t kRows = 140, kHidden = 72, kDepth = 70, kStride = 80;
-    constexpr std::uint16_t kNan = 0x7fc0, kHalf = 0x3f00;
-    std::vector<std::uint16_t> a(kRows * kStride, kNan), merged(2 * kHidden * kStride, kNan),
-        out(kRows * kHidden);
+    constexpr std::uint16_t kNan = 0x7fc0, kHalf = 0x3f00, kMinusHalf = 0xbf00, kOne = 0x3f80;
+    std::vector<std::uint16_t> a(kRows * kStride, kNan), out(kRows * kHidden);
     for (std::size_t row = 0; row < kRows; ++row)
         std::fill_n(a.begin() + static_cast<std::ptrdiff_t>(row * kStride), kDepth, kHalf);
-    for (std::size_t row = 0; row < 2 * kHidden; ++row) {
-        std::fill_n(merged.begin() + static_cast<std::ptrdiff_t>(row * kStride), kDepth, kHalf);
+    const Tensor tokens = Tensor(a.data(), DType::bf16, {kRows, kStride}, kEmulator).slice(1, 0, kDepth);
+    for (const bool interleaved : {false, true}) {
+        for (const int gate : {0, 1}) {
+            std::vector<std::uint16_t> merged(2 * kHidden * kStride, kNan);
+            Tensor weights(merged.data(), DType::bf16, {2, kHidden, kStride}, kEmulator);
+            if (interleaved) {
+                weights.stride[0] = kStride;
+                weights.stride[1] = 2 * kStride;
+            }
+            const auto matrix = [&](int which) {
+                return Tensor(merged.data() + which * weights.stride[0], DType::bf16,
+                              std::array{kHidden, kDepth}, std::array{weights.stride[1], std::int64_t{1}},
+                              kEmulator);
+            };
+            // 70 halves are 35 of ones and -17.5 of up's minus halves; silu(35) is 35, and silu(-17.5) almost nothing.
+            for (const int which : {0, 1}) {
+                for (std::int64_t row = 0; row < kHidden; ++row) {
+                    auto* first = static_cast<std::uint16_t*>(matrix(which).data) + row * weights.stride[1];
+                    std::fill_n(first, kDepth, which == gate ? kOne : kMinusHalf);
+                }
+            }
+            Gemm op{};
+            op.a = tokens;
+            op.b = matrix(gate);
+            op.up = matrix(1 - gate);
+            op.activation = Gemm::Activation::silu;
+            op.out = Tensor(out.data(), DType::bf16, {kRows, kHidden}, kEmulator);
+            Context context(kEmulator);
+            context.avoid("mma_sync");
+            context.avoid("fma");
+            run(op, context);
+            for (const std::uint16_t value : out) ASSERT_EQ(decode(DType::bf16, value), -612);  // rounded
+            std::fill(out.begin(), out.end(), kNan);
+        }
     }
-    const Tensor weights(merged.data(), DType::bf16, {2 * kHidden, kStride}, kEmulator);
-    Gemm op{};
-    op.a = Tensor(a.data(), DType::bf16, {kRows, kStride}, kEmulator).slice(1, 0, kDepth);
-    op.b = weights.slice(0, 0, kHidden).slice(1, 0, kDepth);
-    op.up = weights.slice(0, kHidden, 2 * kHidden).slice(1, 0, kDepth);
-    op.out = Tensor(out.data(), DType::bf16, {kRows, kHidden}, kEmulator);
-    Context context(kEmulator);
-    context.avoid("mma_sync");
-    context.avoid("fma");
-    run(op, context);
-    for (const std::uint16_t value : out) ASSERT_EQ(decode(DType::bf16, value), 306);  // (70/4)^2, rounded
 }
 #endif
 

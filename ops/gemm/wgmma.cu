@@ -10,45 +10,83 @@ namespace {
 
 struct Launch {
     WgmmaArguments args;
-    kit::TensorMap a, b, up;
-    gemm::WgmmaConfig config;
+    WgmmaMaps maps;
+    WgmmaTile tile;
     Stream stream;
 };
 
-// Boxes of 128 bytes of k by `box` rows.
-kit::TensorMap panel_map(const Tensor& t, std::int64_t rows, std::int64_t k, std::int64_t stride, int box) {
-    kit::TensorLayout layout{
-        .data = t.data, .element_bytes = bits(t.dtype) / 8, .axes = 2, .swizzle = kit::Swizzle::bytes128};
-    const std::int64_t row_bytes = bytes(t.dtype, k);
-    layout.size[0] = static_cast<std::uint64_t>(k);
+// Rows of `length` elements, in boxes of `width` bytes by `box` rows. A lone row is never stepped over, whatever its
+// stride.
+kit::TensorLayout rows_layout(const Tensor& t, std::int64_t rows, std::int64_t length, std::int64_t stride,
+                              int width, int box) {
+    kit::TensorLayout layout{.data = t.data,
+                             .element_bytes = bits(t.dtype) / 8,
+                             .axes = 2,
+                             .swizzle = static_cast<kit::Swizzle>(width)};
+    layout.size[0] = static_cast<std::uint64_t>(length);
     layout.size[1] = static_cast<std::uint64_t>(rows);
     layout.stride[0] = static_cast<std::uint64_t>(layout.element_bytes);
-    // A lone row is never stepped over, whatever its stride.
-    layout.stride[1] =
-        static_cast<std::uint64_t>(rows > 1 ? bytes(t.dtype, stride) : gemm::ceil_div(row_bytes, 16) * 16);
-    layout.box[0] = static_cast<std::uint32_t>(WgmmaTile::kRowBytes / layout.element_bytes);
+    layout.stride[1] = static_cast<std::uint64_t>(rows > 1 ? bytes(t.dtype, stride)
+                                                           : gemm::ceil_div(bytes(t.dtype, length), 16) * 16);
+    layout.box[0] = static_cast<std::uint32_t>(width / layout.element_bytes);
     layout.box[1] = static_cast<std::uint32_t>(box);
-    return kit::tensor_map("gemm", layout);
+    return layout;
+}
+
+// Eight rows of the matrix that lies first, eight of the other, and so on.
+kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p) {
+    const auto b = reinterpret_cast<std::uintptr_t>(op.b.data),
+               up = reinterpret_cast<std::uintptr_t>(op.up.data);
+    kit::TensorLayout layout = rows_layout(up < b ? op.up : op.b, 8, p.k, p.b.row, WgmmaTile::kRowBytes, 8);
+    layout.axes = 4;
+    layout.size[2] = 2;
+    layout.stride[2] = up < b ? b - up : up - b;
+    layout.box[2] = 2;
+    layout.size[3] = static_cast<std::uint64_t>(p.n / 8);
+    layout.stride[3] = 8 * layout.stride[1];
+    layout.box[3] = WgmmaTile::kRows / 16;
+    return layout;
+}
+
+WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfig& config) {
+    const auto map = [](const kit::TensorLayout& layout) { return kit::tensor_map("gemm", layout); };
+    const WgmmaTile& tile = config.tile;
+    const auto panel = [&](const Tensor& t, std::int64_t rows, std::int64_t stride, int box) {
+        return map(rows_layout(t, rows, p.k, stride, WgmmaTile::kRowBytes, box));
+    };
+    const auto results = [&](const Tensor& t, std::int64_t stride) {
+        const int width = tile.warpgroup_features() * bits(t.dtype) / 8;
+        return map(rows_layout(t, p.m, p.n, stride, width, tile.tokens));
+    };
+    WgmmaMaps maps{};
+    maps.weights = tile.gated ? map(gated_layout(op, p)) : panel(op.b, p.n, p.b.row, WgmmaTile::kRows);
+    for (int rank = 0; rank < config.cluster; ++rank)
+        maps.tokens[rank] = panel(op.a, p.m, p.a_stride, tile.loaded_tokens(config.cluster, rank));
+    if (op.residual) maps.residual = results(op.residual, p.residual_stride);
+    maps.out = results(op.out, p.out_stride);
+    return maps;
 }
 
 template <class A, class B, WgmmaTile kTile>
 void launch_tile(const Launch& l) {
-    kit::launch("gemm_wgmma", gemm_wgmma<A, B, kTile.columns, kTile.stages>,
+    static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
+    kit::launch("gemm_wgmma", gemm_wgmma<A, B, kTile.tokens, kTile.gated>,
                 {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster),
                  .block = WgmmaTile::kThreads,
                  .cluster = static_cast<unsigned>(l.args.cluster),
                  .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
                  .dependent = true},
-                l.stream, l.args, l.a, l.b, l.up);
+                l.stream, l.args, l.maps);
 }
 
 template <class A, class B>
 void launch_pair(const Launch& l) {
-    switch (l.config.tile.columns) {
-        case 256: return launch_tile<A, B, gemm::wgmma_tile(256)>(l);
-        case 192: return launch_tile<A, B, gemm::wgmma_tile(192)>(l);
-        default: return launch_tile<A, B, gemm::wgmma_tile(128)>(l);
-    }
+    const auto among = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+        (void)((l.tile == gemm::kWgmmaTiles[kIndex] &&
+                (launch_tile<A, B, gemm::kWgmmaTiles[kIndex]>(l), true)) ||
+               ...);
+    };
+    among(std::make_index_sequence<std::size(gemm::kWgmmaTiles)>{});
 }
 
 // b's dtype is a's, or both are fp8.
@@ -61,24 +99,22 @@ void launch_fp8(DType b, const Launch& l) {
 
 void launch_gemm_wgmma(const Gemm& op, Context& context) {
     const gemm::Problem p = gemm::problem(op);
-    Launch l{};
-    l.config = gemm::wgmma_config(op, context.info());
-    l.stream = context.stream();
-    const gemm::WgmmaTiles tiles = gemm::wgmma_tiles(op, l.config);
-    l.args.epilogue = epilogue_of(op, p);
-    l.args.m = static_cast<int>(p.m);
-    l.args.n = static_cast<int>(p.n);
-    l.args.row_tiles = static_cast<int>(tiles.rows);
-    l.args.column_tiles = static_cast<int>(tiles.columns);
-    l.args.steps = static_cast<int>(gemm::mma_steps(op));
-    l.args.clusters = static_cast<int>(gemm::wgmma_clusters(op, l.config, context.info()));
-    l.args.cluster = l.config.cluster;
-    l.args.lag = l.config.lag;
-    l.args.chunks = kit::rows_aligned(op.out, 128 / bits(op.out.dtype));
-    l.a = panel_map(op.a, p.m, p.k, p.a_stride, WgmmaTile::kRows);
-    const int box = l.config.tile.box_rows(l.config.cluster);
-    l.b = panel_map(op.b, p.n, p.k, p.b.row, box);
-    l.up = op.up ? panel_map(op.up, p.n, p.k, p.up.row, box) : l.b;
+    const gemm::WgmmaConfig config = gemm::wgmma_config(op, context.info());
+    const gemm::WgmmaTiles tiles = gemm::wgmma_tiles(op, config);
+    const Launch l{
+        .args = {.epilogue = epilogue_of(op, p),
+                 .features = static_cast<int>(p.n),
+                 .token_tiles = static_cast<int>(tiles.tokens),
+                 .feature_tiles = static_cast<int>(tiles.features),
+                 .steps = static_cast<int>(gemm::mma_steps(op)),
+                 .clusters = static_cast<int>(gemm::wgmma_clusters(op, config, context.info())),
+                 .cluster = config.cluster,
+                 .swapped = op.up && op.up.data < op.b.data,
+                 .plain = !op.a_scale && !op.b_scale && !op.up_scale && !op.bias && !op.up_bias},
+        .maps = maps_of(op, p, config),
+        .tile = config.tile,
+        .stream = context.stream(),
+    };
     switch (op.a.dtype) {
         case DType::bf16: return launch_pair<kit::bf16, kit::bf16>(l);
         case DType::fp16: return launch_pair<kit::half, kit::half>(l);

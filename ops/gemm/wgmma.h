@@ -1,60 +1,68 @@
 // gemm on wgmma: the tile, and how a call is cut. Plain C++, for kernels and tests alike.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "ops/gemm/policy.h"
 
 namespace weft::gemm {
 
-// What a kernel is compiled for, and what follows from it: columns of sums, and stages of the ring. Gated,
-// half of the columns are the gate's and half are up's, of the same columns of out.
+// What a kernel is compiled for, and what follows from it. A tile's rows are features (columns of out, rows of the
+// weights) and its columns tokens (rows of a and of out), of which wgmma takes any multiple of eight: 968 tokens are
+// four times 248, where rows come in steps of 128. Gated, groups of eight rows are the gate's and up's in turn.
 struct WgmmaTile {
-    int columns = 0, stages = 0;
+    int tokens = 0;
+    bool gated = false;
 
     static constexpr int kRows = 128;
     static constexpr int kWarpgroups = 2;                     // that compute, 64 rows each
     static constexpr int kThreads = 128 * (kWarpgroups + 1);  // and one that loads
     static constexpr int kRowBytes = 128;                     // of k in a stage: the widest swizzle
-    static constexpr int kPieceBytes = 16 * kRowBytes;        // 16 rows of a warp's results, on their way out
     static constexpr int kMostShared = 227 * 1024;            // of a block
 
-    constexpr int out_columns(bool gated) const { return gated ? columns / 2 : columns; }
-    // A stage of b comes as boxes: one from each block that shares it, and gated, from both matrices.
-    static constexpr int boxes(int cluster) { return cluster > 2 ? cluster : 2; }
-    constexpr int box_rows(int cluster) const { return columns / boxes(cluster); }
-    constexpr int a_bytes() const { return kRows * kRowBytes; }
-    constexpr int stage_bytes() const { return a_bytes() + columns * kRowBytes; }
-    // Where each warp's results pass through: two pieces that take turns where they fit beside the ring.
-    constexpr int pieces() const { return shared_bytes(2) <= kMostShared ? 2 : 1; }
-    constexpr int out_bytes(int pieces) const { return kWarpgroups * 4 * pieces * kPieceBytes; }
-    constexpr int shared_bytes() const { return shared_bytes(pieces()); }
-    // 1024: the array may begin at any multiple of 16, its stages may not.
-    constexpr int shared_bytes(int pieces) const {
-        return 1024 + stages * (stage_bytes() + 2 * 8) + out_bytes(pieces);
+    constexpr int sums() const { return tokens / 2; }  // of a thread
+    constexpr int results() const { return gated ? sums() / 2 : sums(); }
+    constexpr int features() const { return gated ? kRows / 2 : kRows; }
+    constexpr int warpgroup_features() const { return features() / kWarpgroups; }
+    // Tokens that each of the blocks of a cluster loads for both: whole groups of eight, the first no fewer.
+    constexpr int loaded_tokens(int cluster, int rank) const {
+        const int first = cluster == 1 ? tokens : (tokens / 2 + 7) / 8 * 8;
+        return rank == 0 ? first : tokens - first;
+    }
+    constexpr int weight_bytes() const { return kRows * kRowBytes; }
+    constexpr int stage_bytes() const { return weight_bytes() + tokens * kRowBytes; }
+    // A warpgroup's results of 16 bits on their way out, or its residuals on their way in.
+    constexpr int staged_bytes() const { return tokens * warpgroup_features() * 2; }
+    constexpr int stages() const {
+        return std::min(8, (kMostShared - kSpare - kWarpgroups * staged_bytes()) / (stage_bytes() + 2 * 8));
+    }
+    constexpr int shared_bytes() const {
+        return kSpare + stages() * (stage_bytes() + 2 * 8) + kWarpgroups * staged_bytes();
     }
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
+
+   private:
+    // The array may begin at any multiple of 16, its stages at multiples of 1024; and a barrier a warpgroup.
+    static constexpr int kSpare = 1024 + 8 * kWarpgroups;
 };
 
-// The tile of 256, 192 or 128 columns. Shared memory would hold six stages of the last.
-constexpr WgmmaTile wgmma_tile(int columns) { return {columns, columns == 192 ? 5 : 4}; }
+// The tiles that kernels are compiled for; of those of a kind, wide ones first.
+inline constexpr WgmmaTile kWgmmaTiles[] = {{256, true},  {248, true},  {128, true},  {64, true},
+                                            {256, false}, {176, false}, {128, false}, {64, false}};
 
 struct WgmmaConfig {
     WgmmaTile tile;
-    int cluster = 1;  // blocks, one row of tiles below the other, that share their panels of b: 1, 2 or 4
-    // By how many stages the second warpgroup lags behind the first, so that the results of one are finished
-    // under the products of the other. But a stage is free only when both have left it: where a stage is
-    // multiplied in c cycles, (stages - 1.5 - lag) c are left for a load to arrive.
-    int lag = 1;
+    int cluster = 1;  // blocks, of neighbouring features, that share the panels of their tokens: 1 or 2
 };
 
 // Why not wgmma; null where it takes the call.
 const char* wgmma_decline(const Gemm& op, const DeviceInfo& device);
 WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device);
-// Rows of tiles and columns of tiles, in tiles of a whole cluster.
+// In tiles of a whole cluster.
 struct WgmmaTiles {
-    std::int64_t rows = 0, columns = 0;
-    std::int64_t count() const { return rows * columns; }
+    std::int64_t tokens = 0, features = 0;
+    std::int64_t count() const { return tokens * features; }
 };
 WgmmaTiles wgmma_tiles(const Gemm& op, const WgmmaConfig& config);
 // Clusters that run: no more than the device holds at once, each with every so many-th tile.

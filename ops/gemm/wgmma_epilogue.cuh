@@ -1,10 +1,18 @@
-// gemm on wgmma: what a warp does with its sums. They stay in registers until they are out's dtype.
+// gemm on wgmma: what a warpgroup does with its sums. They stay in registers until they are out's dtype, and leave as
+// one box through shared memory, where rows are tokens again.
 //
-// A warp has 16 rows; its lane with g = lane / 4 and t = lane mod 4 holds in sums[4 j + 2 h + e] row g + 8 h,
-// column 8 j + 2 t + e. The columns are two halves: of out's, or the gate's and then up's.
+// A lane with g = lane / 4 and t = lane mod 4 holds in sums[4 j + 2 h + e] row g + 8 h of its warp's 16, token 8 j + 2 t
+// + e. Rows are features; gated, those of h = 0 are the gate's and those of h = 1 up's, of the same eight features.
+// What is made of them takes their place from the first on: sums[2 q + e] are the results of 8x8 matrix q. Gated, that
+// is the q-th eight tokens; else h = q mod 2 of the (q / 2)-th.
 #pragma once
 
 #include "kit/mma_tile.cuh"
+#include "kit/ptx/barrier.cuh"
+#include "kit/ptx/proxy_fence.cuh"
+#include "kit/ptx/shuffle.cuh"
+#include "kit/ptx/stmatrix.cuh"
+#include "kit/ptx/tma.cuh"
 #include "ops/gemm/epilogue.cuh"
 #include "ops/gemm/wgmma.h"
 
@@ -13,145 +21,225 @@ namespace {
 
 using gemm::WgmmaTile;
 
-// Where in out a warp's sums belong.
-struct WarpPlace {
-    int64_t row, column;  // the first
-    int rows, columns;    // that exist from there on, and are the tile's
+struct WgmmaArguments {
+    Epilogue epilogue;
+    int features;                    // n
+    int token_tiles, feature_tiles;  // of out, in tiles of a cluster
+    int steps;                       // of 128 bytes along k
+    int clusters, cluster;           // that run; blocks of one
+    bool swapped;                    // up lies before b: in a stage its rows come first
+    bool plain;                      // products have neither scales nor biases
 };
 
-// Calls `use` with whether all is there to be read in vectors, as a constant: without a branch at each of
-// them, all loads are issued before the first is waited for.
-template <class F>
-__device__ __forceinline__ void with_whole(bool whole, F use) {
-    whole ? use(std::true_type{}) : use(std::false_type{});
+// A warpgroup's part of a tile: its first feature and token.
+struct WgmmaPart {
+    int feature, token;
+};
+
+// Where the results of a warpgroup pass through shared memory: its box, and a warp of the loading warpgroup that brings
+// residuals and takes results, so that those who compute do not wait for the copy engine. `base`: of two named barriers.
+struct WgmmaGate {
+    char* box;
+    kit::Mbarrier* landed;  // the residuals
+    unsigned base;
+
+    static constexpr unsigned kThreads = 128 + 32;
+    // By the warps that compute: until the box is free; the results are in it.
+    __device__ void enter() const { kit::named_barrier_sync(base, kThreads); }
+    __device__ void leave() const {
+        kit::fence_proxy_async();
+        kit::named_barrier_arrive(base + 1, kThreads);
+    }
+    // By the warp that carries.
+    __device__ void open() const { kit::named_barrier_arrive(base, kThreads); }
+    __device__ void await() const { kit::named_barrier_sync(base + 1, kThreads); }
+};
+
+// What is added to the products of a lane's two rows; -0 changes nothing.
+struct RowBias {
+    float at[2] = {-0.0f, -0.0f};
+};
+template <WgmmaTile kTile>
+__device__ __forceinline__ RowBias load_bias(const Epilogue& e, const WgmmaPart& part, int warp,
+                                             int features) {
+    const auto load = [&](const Bias& bias, int feature) {
+        return bias.data == nullptr || feature >= features ? -0.0f
+                                                           : kit::load_as(bias.dtype, bias.data, feature);
+    };
+    const int first = part.feature + warp * (kTile.gated ? 8 : 16) + kit::accumulator_row(0);
+    return {{load(e.bias, first), kTile.gated ? load(e.up_bias, first) : load(e.bias, first + 8)}};
 }
 
-// Multiplies half of the sums and adds a bias. `column`: of the half's first; `left`: that exist from it on.
-template <int kCount>
-__device__ __forceinline__ void scale_half(float (&sums)[kCount], int first, float scale, const Bias& bias,
-                                           int64_t column, int left) {
+// use(q, count) for matrices q to q + count - 1: by fours, and what is left.
+template <int kMatrices, class F>
+__device__ __forceinline__ void by_fours(F use) {
 #pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) sums[first + i] *= scale;
-    if (bias.data == nullptr) return;
-    kit::with_wide_type(bias.dtype, [&](auto* type) {
+    for (int q = 0; q + 4 <= kMatrices; q += 4) use(q, std::integral_constant<int, 4>{});
+    constexpr int kLeft = kMatrices % 4;
+    if constexpr (kLeft >= 2) use(kMatrices - kLeft, std::integral_constant<int, 2>{});
+    if constexpr (kLeft % 2 == 1) use(kMatrices - 1, std::integral_constant<int, 1>{});
+}
+
+// A box of a warpgroup in shared memory: a row a token, swizzled by its own width.
+template <WgmmaTile kTile, int kElement>
+struct StagedBox {
+    static constexpr int kRow = kTile.warpgroup_features() * kElement;
+    static constexpr auto kSwizzle = static_cast<kit::Swizzle>(kRow);
+    // Eight tokens further, which the swizzle does not see.
+    static constexpr int kGroup = 8 * kRow;
+    static constexpr int kOfGroup = kTile.gated ? 1 : 2;  // matrices
+
+    __device__ static int at(int token, int byte) {
+        return static_cast<int>(kit::swizzled(kSwizzle, static_cast<unsigned>(token * kRow + byte)));
+    }
+    // Of 16-bit elements, the row of the first four matrices that the lane gives ldmatrix and stmatrix.
+    __device__ static int matrix_row(int warp) {
+        const int lane = kit::lane_index();
+        return kTile.gated ? at(lane, warp * 16)
+                           : at(lane / 16 * 8 + lane % 8, warp * 32 + lane / 8 % 2 * 16);
+    }
+};
+
+// The residuals, which the copy engine has brought into the box.
+template <WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void add_residuals(float (&results)[kCount], DType dtype, const char* staged,
+                                              int warp) {
+    using Box = StagedBox<kTile, 2>;
+    const char* row = staged + Box::matrix_row(warp);
+    const auto add = [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        const int pair = kit::accumulator_column(0);
-        const T* from = static_cast<const T*>(bias.data) + column + pair;
-        with_whole(bias.vectors && left >= kCount, [&](auto whole) {
-            kit::Vec<T, 2> twos[kCount / 8];
+        by_fours<kTile.results() / 2>([&](int q, auto count) {
+            uint32_t pairs[count()];
+            const char* from = row + q / Box::kOfGroup * Box::kGroup;
+            if constexpr (count() == 4) kit::ldmatrix_x4_trans(pairs, from);
+            if constexpr (count() == 2) kit::ldmatrix_x2_trans(pairs, from);
+            if constexpr (count() == 1) kit::ldmatrix_x1_trans(pairs, from);
 #pragma unroll
-            for (int j = 0; j < kCount / 8; ++j) {
-                twos[j] = whole ? kit::load_aligned<2>(from + 8 * j)
-                                : kit::load_vector<2>(from + 8 * j, left - pair - 8 * j, bias.vectors);
+            for (int i = 0; i < count(); ++i) {
+                kit::Vec<T, 2> two;
+                memcpy(static_cast<void*>(&two), &pairs[i], 4);
+                results[2 * (q + i)] += kit::to_float(two[0]);
+                results[2 * (q + i) + 1] += kit::to_float(two[1]);
             }
-#pragma unroll
-            for (int i = 0; i < kCount / 2; ++i) sums[first + i] += kit::to_float(twos[i / 4][i % 2]);
         });
-    });
+    };
+    dtype == DType::bf16 ? add(static_cast<kit::bf16*>(nullptr)) : add(static_cast<kit::half*>(nullptr));
 }
 
+// A lane's codes are two tokens of one feature, from each of two matrices. Exchanged within groups of four lanes they
+// are four neighbouring features of one token.
+__device__ __forceinline__ uint32_t exchange_codes(uint32_t codes) {
+    const int lane = kit::lane_index();
+    codes = __byte_perm(codes, kit::shuffle_xor(codes, 4), (lane & 4) != 0 ? 0x3715 : 0x6240);
+    return __byte_perm(codes, kit::shuffle_xor(codes, 8), (lane & 8) != 0 ? 0x3276 : 0x5410);
+}
+
+template <class T, WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void stage_results(const float (&results)[kCount], char* staged, int warp) {
+    using Box = StagedBox<kTile, sizeof(T)>;
+    constexpr int kMatrices = kTile.results() / 2, kOf = Box::kOfGroup;
+    if constexpr (sizeof(T) == 2) {
+        char* row = staged + Box::matrix_row(warp);
+        by_fours<kMatrices>([&](int q, auto count) {
+            uint32_t pairs[count()];
+#pragma unroll
+            for (int i = 0; i < count(); ++i) {
+                const float two[2] = {results[2 * (q + i)], results[2 * (q + i) + 1]};
+                const auto stored = kit::from_floats<T>(two);
+                memcpy(&pairs[i], static_cast<const void*>(&stored), 4);
+            }
+            kit::stmatrix_trans<count()>(row + q / kOf * Box::kGroup, pairs);
+        });
+    } else {
+        const int lane = kit::lane_index(), second = lane >> 3 & 1;  // which of two matrices
+        const int token = 8 * second + 2 * (lane & 3) + (lane >> 2 & 1);
+        char* row = staged + Box::at(token, warp * 8 * kOf + (lane >> 4) * 4);
+#pragma unroll
+        for (int i = 0; i < (kMatrices + 1) / 2; ++i) {
+            const int q = i / kOf * 2 * kOf + i % kOf, next = q + kOf;
+            const bool pair = next < kMatrices;
+            const float four[4] = {results[2 * q], results[2 * q + 1], pair ? results[2 * next] : 0.0f,
+                                   pair ? results[2 * next + 1] : 0.0f};
+            const auto stored = kit::from_floats<T>(four);
+            uint32_t codes;
+            memcpy(&codes, static_cast<const void*>(&stored), 4);
+            codes = exchange_codes(codes);
+            if (pair || second == 0)
+                kit::store(reinterpret_cast<uint32_t*>(row + q / kOf * Box::kGroup + q % kOf * 8), codes);
+        }
+    }
+}
+
+// The choices between dtypes that leave, made once a tile.
+template <class F>
+__device__ __forceinline__ void with_narrow_type(DType dtype, F use) {
+    switch (dtype) {
+        case DType::bf16: return use(static_cast<kit::bf16*>(nullptr));
+        case DType::fp16: return use(static_cast<kit::half*>(nullptr));
+        case DType::fp8_e4m3: return use(static_cast<kit::e4m3*>(nullptr));
+        default: return use(static_cast<kit::e5m2*>(nullptr));
+    }
+}
+
+// Which of the two weights comes first in memory: `swapped` sums change places. The compiler is kept from making this a
+// choice for each of them, which would be as many instructions as all the rest of a gate.
 template <int kCount>
-__device__ __forceinline__ void activate_sums(float (&sums)[kCount], const Epilogue& e) {
+__device__ __forceinline__ void order_sums(float (&sums)[kCount], bool swapped) {
+    if (!swapped) return;
+    asm volatile("");
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+        const float other = sums[i ^ 2];
+        if (i % 4 < 2) sums[i ^ 2] = sums[i], sums[i] = other;
+    }
+}
+
+// The products of the lane's rows, scaled, with their bias, through the activation; gated, one times the other.
+template <WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void make_results(float (&sums)[kCount], const Epilogue& e, const Scales& s,
+                                             const RowBias& bias, bool plain) {
+    if (!plain) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const int h = i / 2 % 2;
+            sums[i] = fmaf(sums[i], kTile.gated && h == 1 ? s.up : s.product, bias.at[h]);
+        }
+    }
     with_activation(e, [&](auto activate) {
 #pragma unroll
-        for (int i = 0; i < kCount / 2; ++i) sums[i] = activate(sums[i]);
-        if (e.gated) return;
-#pragma unroll
-        for (int i = kCount / 2; i < kCount; ++i) sums[i] = activate(sums[i]);
+        for (int i = 0; i < kCount; ++i) {
+            if (!kTile.gated || i % 4 < 2) sums[i] = activate(sums[i]);
+        }
     });
-}
-
-// Adds the residual to half of the sums. A row that is not there is read as the last that is; nobody stores
-// it.
-template <int kCount>
-__device__ __forceinline__ void add_residual(float (&sums)[kCount], int first, const Epilogue& e,
-                                             const WarpPlace& at) {
-    if (at.rows <= 0) return;
-    kit::with_wide_type(e.residual_dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        const int pair = kit::accumulator_column(0), left = at.columns - 2 * first;
-        const T* from =
-            static_cast<const T*>(e.residual) + at.row * e.residual_stride + at.column + 2 * first + pair;
-        with_whole(e.residual_vectors && left >= kCount, [&](auto whole) {
-            kit::Vec<T, 2> twos[kCount / 4];
+    if constexpr (kTile.gated) {
 #pragma unroll
-            for (int i = 0; i < kCount / 4; ++i) {
-                const int row = min(kit::accumulator_row(2 * (i % 2)), at.rows - 1), column = i / 2 * 8;
-                const T* two = from + row * e.residual_stride + column;
-                twos[i] = whole ? kit::load_aligned<2>(two)
-                                : kit::load_vector<2>(two, left - pair - column, e.residual_vectors);
-            }
-#pragma unroll
-            for (int i = 0; i < kCount / 2; ++i) sums[first + i] += kit::to_float(twos[i / 2][i % 2]);
-        });
-    });
-}
-
-// The columns of out that exist, by pieces of 128 bytes a row through the warp's shared memory, so that whole
-// 16-byte chunks of rows are stored. Where pieces take turns in two places, one __syncwarp each is enough.
-template <class T, int kPlaces, int kCount>
-__device__ __forceinline__ void store_sums(const float (&sums)[kCount], const Epilogue& e,
-                                           const WarpPlace& at, bool chunks, char* staged) {
-    constexpr int kColumns = WgmmaTile::kRowBytes / sizeof(T), kOfChunk = 16 / sizeof(T);
-#pragma unroll
-    for (int piece = 0; piece * kColumns < 2 * kCount; ++piece) {
-        if (piece * kColumns >= at.columns) continue;  // also what a gated tile does not have
-        char* place = staged + piece % kPlaces * WgmmaTile::kPieceBytes;
-#pragma unroll
-        for (int i = 0; i < kColumns / 2 && piece * kColumns / 2 + i < kCount; i += 2) {
-            const int from = piece * kColumns / 2 + i, column = i / 4 * 8 + kit::accumulator_column(0);
-            const float two[2] = {sums[from], sums[from + 1]};
-            char* row = place + kit::panel_offset(kit::accumulator_row(i % 4), column / kOfChunk);
-            kit::store_aligned(reinterpret_cast<T*>(row) + column % kOfChunk, kit::from_floats<T>(two));
-        }
-        __syncwarp();
-        const int chunk = kit::lane_index() % kit::kPanelChunks, column = piece * kColumns + chunk * kOfChunk;
-        kit::Vec<T, kOfChunk> values[4];
-        const int first = kit::lane_index() / kit::kPanelChunks;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const char* from = place + kit::panel_offset(first + 4 * i, chunk);
-            values[i] = kit::load_aligned<kOfChunk>(reinterpret_cast<const T*>(from));
-        }
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int row = first + 4 * i;
-            if (row >= at.rows) continue;
-            T* to = static_cast<T*>(e.out) + (at.row + row) * e.out_stride + at.column + column;
-            kit::store_vector(to, values[i], at.columns - column, chunks);
-        }
-        if (kPlaces == 1) __syncwarp();
+        for (int i = 0; i < kTile.results(); ++i)
+            sums[i] = sums[i / 2 * 4 + i % 2] * sums[i / 2 * 4 + 2 + i % 2];
     }
-    __syncwarp();  // the next tile begins with the first place again
 }
 
-// Everything between the products and memory. Each step is one pass over the registers, so that its choices
-// are made once a tile. `chunks`: out's rows begin at multiples of 16 bytes.
+// Everything between the products and the box. Each step is one pass over the registers, so that its choices are made
+// once a tile. `parity`: of the residuals' phase, where there are any.
 template <WgmmaTile kTile, int kCount>
-__device__ __forceinline__ void finish_sums(float (&sums)[kCount], const Epilogue& e, const Scales& s,
-                                            const WarpPlace& at, int columns_left, bool chunks,
-                                            char* staged) {
-    constexpr int kHalf = kCount / 2;
-    const int second = e.gated ? 0 : kCount;  // the column of the second half
-    scale_half(sums, 0, s.product, e.bias, at.column, columns_left);
-    scale_half(sums, kHalf, e.gated ? s.up : s.product, e.gated ? e.up_bias : e.bias, at.column + second,
-               columns_left - second);
-    activate_sums(sums, e);
-    if (e.gated) {
-#pragma unroll
-        for (int i = 0; i < kHalf; ++i) sums[i] *= sums[kHalf + i];
-    }
+__device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaArguments& args,
+                                            const Scales& s, const RowBias& bias, const WgmmaGate& gate,
+                                            int warp, unsigned parity) {
+    const Epilogue& e = args.epilogue;
+    gate.enter();
+    if constexpr (kTile.gated) order_sums(sums, args.swapped);
+    make_results<kTile>(sums, e, s, bias, args.plain);
     if (e.residual != nullptr) {
-        add_residual(sums, 0, e, at);
-        if (!e.gated) add_residual(sums, kHalf, e, at);
+        kit::mbarrier_wait(gate.landed, parity);
+        add_residuals<kTile>(sums, e.residual_dtype, gate.box, warp);
     }
     if (e.out_scale != nullptr) {
 #pragma unroll
-        for (float& sum : sums) sum *= s.inverse_out;
+        for (int i = 0; i < kTile.results(); ++i) sums[i] *= s.inverse_out;
     }
-    kit::with_type(e.out_dtype, [&](auto* type) {
-        store_sums<std::remove_pointer_t<decltype(type)>, kTile.pieces()>(sums, e, at, chunks, staged);
+    with_narrow_type(e.out_dtype, [&](auto* type) {
+        stage_results<std::remove_pointer_t<decltype(type)>, kTile>(sums, gate.box, warp);
     });
+    gate.leave();
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
-// gemm on Hopper's wgmma: one warpgroup brings panels of a and b, two multiply.
+// gemm on Hopper's wgmma: one warpgroup brings panels of the weights and of a, two multiply.
 #pragma once
 
-#include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cluster.cuh"
 #include "kit/ptx/elect.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/registers.cuh"
-#include "kit/ptx/shuffle.cuh"
-#include "kit/ptx/tma.cuh"
 #include "kit/ptx/wgmma.cuh"
 #include "ops/gemm/tile_order.cuh"
 #include "ops/gemm/wgmma_epilogue.cuh"
@@ -15,17 +12,12 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-struct WgmmaArguments {
-    Epilogue epilogue;
-    int m, n;
-    int row_tiles, column_tiles;  // of out, in tiles of a cluster
-    int steps;                    // of 128 bytes along k
-    int clusters, cluster;        // that run; blocks of one
-    int lag;      // stages that the second warpgroup is behind the first; less than the ring has
-    bool chunks;  // out's rows begin at multiples of 16 bytes
+// weights: b, or b and up as groups of eight rows in turn. tokens: a, in boxes of either block of a cluster.
+struct WgmmaMaps {
+    kit::TensorMap weights, tokens[2], residual, out;
 };
 
-// The tiles of a cluster, one after another; first row and column of the block's tile in each.
+// The tiles of a cluster, one after another; first feature and token of the block's tile in each.
 template <WgmmaTile kTile>
 struct WgmmaTiles {
     const WgmmaArguments& args;
@@ -33,28 +25,36 @@ struct WgmmaTiles {
 
     __device__ WgmmaTiles(const WgmmaArguments& arguments, int block_rank)
         : args(arguments), rank(block_rank), tile(static_cast<int>(blockIdx.x) / arguments.cluster) {}
-    __device__ bool more() const { return tile < args.row_tiles * args.column_tiles; }
+    // Tiles of tokens that are computed together, by about 16 tiles of features.
+    static constexpr int kTogether = 8;
+    // All of them: the weights are read at one time, and then are done with.
+    __device__ bool once() const { return args.token_tiles <= kTogether; }
+    __device__ bool more() const { return tile < args.token_tiles * args.feature_tiles; }
     __device__ void next() { tile += args.clusters; }
-    __device__ TileIndex origin() const {
-        constexpr int kGroup = 16;  // rows of tiles: as high as 132 tiles of 128 x 256 are wide
-        const TileIndex at = tile_index(tile, args.row_tiles, args.column_tiles, kGroup / args.cluster);
-        return {(at.row * args.cluster + rank) * WgmmaTile::kRows,
-                at.column * kTile.out_columns(args.epilogue.gated)};
+    __device__ WgmmaPart part(int group) const {
+        const WgmmaPart at = origin();
+        return {at.feature + group * kTile.warpgroup_features(), at.token};
+    }
+    __device__ WgmmaPart origin() const {
+        const TileIndex at = tile_index(tile, args.token_tiles, args.feature_tiles, kTogether);
+        return {(at.column * args.cluster + rank) * kTile.features(), at.row * kTile.tokens};
     }
 };
 
 // The parts of a block's shared memory. Stages of the ring are counted through, over all tiles.
 template <WgmmaTile kTile>
 struct WgmmaShared {
-    static constexpr unsigned kStages = kTile.stages;
+    static constexpr unsigned kStages = kTile.stages();
     char *ring, *staged;
     kit::Mbarrier *full, *empty;  // one a stage
+    kit::Mbarrier* landed;        // the residuals of a warpgroup
 
     __device__ WgmmaShared() {
         ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
-        staged = ring + kTile.stages * kTile.stage_bytes();
-        full = reinterpret_cast<kit::Mbarrier*>(staged + kTile.out_bytes(kTile.pieces()));
-        empty = full + kTile.stages;
+        staged = ring + kTile.stages() * kTile.stage_bytes();
+        full = reinterpret_cast<kit::Mbarrier*>(staged + WgmmaTile::kWarpgroups * kTile.staged_bytes());
+        empty = full + kTile.stages();
+        landed = empty + kTile.stages();
     }
     // A stage is empty when every warp of every block has left it: what one block loads, all have.
     __device__ void initialise(int cluster) const {
@@ -63,9 +63,13 @@ struct WgmmaShared {
                 kit::mbarrier_init(&full[i], 1);
                 kit::mbarrier_init(&empty[i], static_cast<unsigned>(4 * WgmmaTile::kWarpgroups * cluster));
             }
+            for (int i = 0; i < WgmmaTile::kWarpgroups; ++i) kit::mbarrier_init(&landed[i], 1);
             kit::fence_mbarrier_init();
         }
         cluster > 1 ? kit::cluster_sync() : __syncthreads();
+    }
+    __device__ WgmmaGate gate(int group) const {
+        return {staged + group * kTile.staged_bytes(), &landed[group], 1 + 2 * static_cast<unsigned>(group)};
     }
     __device__ static unsigned slot(unsigned item) { return item % kStages; }
     __device__ static unsigned parity(unsigned item) { return item / kStages & 1; }
@@ -78,20 +82,28 @@ struct WgmmaShared {
     }
 };
 
-// One thread keeps the ring full. Blocks that share b load a part of it each, for all of them.
+// kOnce: a, and what becomes of it, is better kept in L2.
+template <WgmmaTile kTile, bool kOnce>
+__device__ __forceinline__ void load_weights(char* to, const kit::TensorMap& map, kit::Mbarrier* full, int k,
+                                             int feature) {
+    if constexpr (kTile.gated) {
+        kit::tma_load<4, kOnce>(to, map, full, {k, 0, 0, feature / 8});
+    } else {
+        kit::tma_load<2, kOnce>(to, map, full, {k, feature});
+    }
+}
+
+// One thread keeps the ring full. Blocks that share their tokens load a part of them each, for both.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
-                                           int depth, const kit::TensorMap& a, const kit::TensorMap& b,
-                                           const kit::TensorMap& up) {
-    const int cluster = tiles.args.cluster, boxes = kTile.boxes(cluster), rows = kTile.box_rows(cluster);
-    const int of_b = tiles.args.epilogue.gated ? boxes / 2 : boxes;  // the others are up's
-    const auto everyone = static_cast<uint16_t>((1 << cluster) - 1);
-    kit::tma_prefetch(a);
-    kit::tma_prefetch(b);
-    kit::tma_prefetch(up);
+                                           int depth, const WgmmaMaps& maps) {
+    const int cluster = tiles.args.cluster, skipped = tiles.rank * kTile.loaded_tokens(cluster, 0);
+    const kit::TensorMap& tokens = maps.tokens[tiles.rank];
+    kit::tma_prefetch(maps.weights);
+    kit::tma_prefetch(tokens);
     unsigned item = 0;
     for (; tiles.more(); tiles.next()) {
-        const TileIndex at = tiles.origin();
+        const auto at = tiles.origin();
         for (int step = 0; step < tiles.args.steps; ++step, ++item) {
             kit::Mbarrier* full = &shared.full[shared.slot(item)];
             if (item >= shared.kStages) {
@@ -99,16 +111,13 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, Wgm
             }
             kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
             char* to = shared.stage(item);
-            kit::tma_load<2>(to, a, full, {step * depth, at.row});
-            for (int box = tiles.rank; box < boxes; box += cluster) {
-                char* part = to + kTile.a_bytes() + box * rows * WgmmaTile::kRowBytes;
-                const kit::TensorMap& from = box < of_b ? b : up;
-                const int row = at.column + box % of_b * rows;
-                if (cluster == 1) {
-                    kit::tma_load<2>(part, from, full, {step * depth, row});
-                } else {
-                    kit::tma_load_multicast<2>(part, from, full, {step * depth, row}, everyone);
-                }
+            tiles.once() ? load_weights<kTile, true>(to, maps.weights, full, step * depth, at.feature)
+                         : load_weights<kTile, false>(to, maps.weights, full, step * depth, at.feature);
+            char* part = to + kTile.weight_bytes() + skipped * WgmmaTile::kRowBytes;
+            if (cluster == 1) {
+                kit::tma_load<2>(part, tokens, full, {step * depth, at.token});
+            } else {
+                kit::tma_load_multicast<2>(part, tokens, full, {step * depth, at.token + skipped}, 0b11);
             }
         }
     }
@@ -117,25 +126,22 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, Wgm
 // A warpgroup's sums of one tile. The products of a stage are issued before those of the one before are
 // waited for, whose stage is then released.
 template <class A, class B, WgmmaTile kTile>
-__device__ __forceinline__ void multiply_tile(float (&sums)[kTile.columns / 2],
-                                              const WgmmaShared<kTile>& shared, unsigned& item,
-                                              const WgmmaArguments& args, int group) {
+__device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const WgmmaShared<kTile>& shared,
+                                              unsigned& item, const WgmmaArguments& args, int group) {
     for (int step = 0; step < args.steps; ++step, ++item) {
         kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
         const char* stage = shared.stage(item);
-        const auto a = kit::matrix_descriptor(stage + group * 64 * WgmmaTile::kRowBytes,
-                                              kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
-        const auto b =
-            kit::matrix_descriptor(stage + kTile.a_bytes(), kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
+        const auto weights = kit::matrix_descriptor(stage + group * 64 * WgmmaTile::kRowBytes,
+                                                    kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
+        const auto tokens = kit::matrix_descriptor(stage + kTile.weight_bytes(), kit::Swizzle::bytes128,
+                                                   8 * WgmmaTile::kRowBytes);
         kit::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i) {
-            kit::wgmma<A, B, kTile.columns>(sums, a.moved(32 * i), b.moved(32 * i), step > 0 || i > 0);
+            kit::wgmma<B, A, kTile.tokens>(sums, weights.moved(32 * i), tokens.moved(32 * i),
+                                           step > 0 || i > 0);
         }
         kit::wgmma_commit();
-        if (group == 0 && item + 1 == static_cast<unsigned>(min(args.lag, args.steps))) {
-            kit::named_barrier_arrive(1, 256);
-        }
         if (step > 0) {
             kit::wgmma_wait<1>();
             shared.release(item - 1, args.cluster);
@@ -146,47 +152,79 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.columns / 2],
     shared.release(item - 1, args.cluster);
 }
 
-// What:    out tile = epilogue(sum over k of a · b [and of a · up]), see gemm.h
-// Mapping: as many clusters as run at once, each with every so many-th tile. A block has 128 rows: warpgroups
-//          1 and 2 own 64 each, with all sums of a row in registers; of warpgroup 0 one thread keeps a ring of
-//          stages full. Gated, a stage of b is as many rows of b as of up, so that a thread has both sums of
-//          an element. The blocks of a cluster lie below each other and share b by multicast
-// Traffic: a once for each column of tiles, b once for each row of clusters, through L2; bound by wgmma
-// Needs:   steps > 0, boxes of WgmmaTile in the maps (b's twice where nothing is gated), SM 9.0a
-template <class A, class B, int kColumns, int kStages>  // a WgmmaTile: nvcc takes none as a kernel's argument
+// A warp carries residuals and results of a warpgroup between memory and its box.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void carry_tiles(const WgmmaGate& gate, WgmmaTiles<kTile> tiles,
+                                            const WgmmaMaps& maps, int group) {
+    const bool residual = tiles.args.epilogue.residual != nullptr;
+    for (; tiles.more(); tiles.next()) {
+        const WgmmaPart part = tiles.part(group);
+        if (kit::elect_one()) {
+            kit::bulk_wait_sources<0>();
+            if (residual) {
+                kit::mbarrier_arrive_expect(gate.landed, kTile.staged_bytes());
+                kit::tma_load<2>(gate.box, maps.residual, gate.landed, {part.feature, part.token});
+            }
+        }
+        __syncwarp();
+        gate.open();
+        gate.await();
+        if (kit::elect_one()) {
+            kit::tma_store<2>(maps.out, gate.box, {part.feature, part.token});
+            kit::bulk_commit();
+        }
+    }
+    if (kit::elect_one()) kit::bulk_wait<0>();
+}
+
+// A warpgroup over all tiles.
+template <class A, class B, WgmmaTile kTile>
+__device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
+                                              int group, int warp) {
+    const WgmmaArguments& args = tiles.args;
+    const Scales scales = load_scales(args.epilogue);
+    const WgmmaGate gate = shared.gate(group);
+    const bool biased = args.epilogue.bias.data != nullptr || args.epilogue.up_bias.data != nullptr;
+    unsigned item = 0;
+    float sums[kTile.sums()];
+    for (unsigned parity = 0; tiles.more(); tiles.next(), parity ^= 1) {
+        // Where nothing is to be looked up the tensor cores need not wait for the tile's place to be found.
+        RowBias bias;
+        if (biased) bias = load_bias<kTile>(args.epilogue, tiles.part(group), warp, args.features);
+        multiply_tile<A, B>(sums, shared, item, args, group);
+        finish_sums<kTile>(sums, args, scales, bias, gate, warp, parity);
+    }
+}
+
+// What:    out tile = epilogue(sum over k of b · a [and of up · a]), see gemm.h
+// Mapping: as many clusters as run at once, each with every so many-th tile. A block has 128 rows of the weights and up
+//          to 256 tokens: warpgroups 1 and 2 own 64 rows each, with their sums in registers; of warpgroup 0 one thread
+//          keeps a ring of stages full, and a warp for each of the others takes their results. Gated, eight rows of b and eight of up take turns, so that a thread has both
+//          sums of an element. The blocks of a pair have neighbouring features and share their tokens by multicast
+// Traffic: the weights once for each tile of tokens, a once for each pair of tiles of features, through L2; bound by
+//          wgmma
+// Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a
+template <class A, class B, int kTokens, bool kGated>  // a WgmmaTile: nvcc takes none as a kernel's argument
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
-    gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ kit::TensorMap a,
-               const __grid_constant__ kit::TensorMap b, const __grid_constant__ kit::TensorMap up) {
-    constexpr WgmmaTile kTile{kColumns, kStages};
+    gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
+    constexpr WgmmaTile kTile{kTokens, kGated};
     const WgmmaShared<kTile> shared;
-    WgmmaTiles<kTile> tiles(args, args.cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0);
+    const WgmmaTiles<kTile> tiles(args, args.cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0);
     shared.initialise(args.cluster);
     kit::dependency_wait();
     kit::dependents_launch();
-    if (threadIdx.x < 128) {
+    // From one lane, so that the compiler knows them to be the same in all of them.
+    const int warp = kit::shuffle(static_cast<int>(threadIdx.x) / 32, 0), group = warp / 4 - 1;
+    if (group < 0) {
         kit::registers_release<40>();
-        if (threadIdx.x < 32 && kit::elect_one())
-            load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), a, b, up);
+        if (warp == 0 && kit::elect_one()) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), maps);
+        if (warp == 1 || warp == 2) carry_tiles(shared.gate(warp - 1), tiles, maps, warp - 1);
         __syncwarp();
     } else {
         kit::registers_acquire<232>();
-        // From one lane, so that the compiler knows it to be the same in all of them.
-        const int warp = kit::shuffle(static_cast<int>(threadIdx.x) / 32 - 4, 0), group = warp / 4;
-        const Scales scales = load_scales(args.epilogue);
-        char* staged = shared.staged + warp * kTile.pieces() * WgmmaTile::kPieceBytes;
-        unsigned item = 0;
-        float sums[kTile.columns / 2];
-        if (args.lag > 0 && group == 1) kit::named_barrier_sync(1, 256);
-        for (; tiles.more(); tiles.next()) {
-            multiply_tile<A, B>(sums, shared, item, args, group);
-            const TileIndex at = tiles.origin();
-            const int row = at.row + warp * 16, left = args.n - at.column;
-            const WarpPlace place{row, at.column, args.m - row,
-                                  min(left, kTile.out_columns(args.epilogue.gated))};
-            finish_sums<kTile>(sums, args.epilogue, scales, place, left, args.chunks, staged);
-        }
+        compute_tiles<A, B>(shared, tiles, group, warp % 4);
     }
-    if (args.cluster > 1) kit::cluster_sync();  // until here other blocks copy and arrive here
+    if (args.cluster > 1) kit::cluster_sync();  // until here the other block copies and arrives here
 }
 
 }  // namespace

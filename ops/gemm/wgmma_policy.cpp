@@ -15,9 +15,18 @@ bool whole_rows(const Tensor& t, std::int64_t rows, std::int64_t length, std::in
     return rows <= 1 || (stride >= length && bytes(t.dtype, stride) % 16 == 0 &&
                          bytes(t.dtype, stride) < std::int64_t{1} << 40);
 }
-
+// It writes 16 bytes at a time, beyond the row's end if that is within.
+bool whole_ends(const Tensor& t, const Problem& p, std::int64_t stride) {
+    return whole_rows(t, p.m, p.n, stride) && bytes(t.dtype, p.n) % 16 == 0;
+}
 bool whole_weights(const Tensor& t, const Problem& p, const WeightStrides& strides) {
     return is_tn(strides) && whole_rows(t, p.n, p.k, strides.row);
+}
+
+// One tensor map describes both matrices: up's rows lie everywhere as far from b's.
+bool side_by_side(const Gemm& op, const Problem& p) {
+    const auto apart = static_cast<const char*>(op.up.data) - static_cast<const char*>(op.b.data);
+    return std::abs(apart) < std::int64_t{1} << 40 && bytes(op.b.dtype, p.b.row) * 8 < std::int64_t{1} << 40;
 }
 
 // Relative time: waves over the card, times a tile's work. A narrower tile brings more bytes into shared memory
@@ -25,8 +34,8 @@ bool whole_weights(const Tensor& t, const Problem& p, const WeightStrides& strid
 double cost(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
     const std::int64_t tiles = wgmma_tiles(op, config).count();
     const double waves = static_cast<double>(ceil_div(tiles, wgmma_clusters(op, config, device)));
-    const int columns = config.tile.columns;
-    return waves * columns / (columns == 256 ? 1.0 : columns == 192 ? 0.91 : 0.83);
+    const int tokens = config.tile.tokens;
+    return waves * tokens / (tokens > 176 ? 1.0 : tokens > 128 ? 0.91 : tokens > 64 ? 0.83 : 0.6);
 }
 
 }  // namespace
@@ -36,7 +45,7 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
     const Problem p = problem(op);
     if (p.k == 0) return "k is 0, and a tensor map has no empty axis";
-    if (p.m <= tile_rows(MmaConfig::Tile::skinny)) return "a tile of 128 rows would be almost empty";
+    if (p.m <= tile_rows(MmaConfig::Tile::skinny)) return "few tokens: mma_sync cuts them along k";
     if (std::max({p.m, p.n, p.k}) > std::numeric_limits<int>::max()) return "an axis is beyond 2^31";
     if (is_fp8(op.a.dtype) && !op.fast_accumulation)
         return "it adds fp8 products in the tensor cores' short accumulator: fast_accumulation alone";
@@ -44,33 +53,37 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
         (op.up && !whole_weights(op.up, p, p.up))) {
         return "a, b and up need k contiguous, 16-byte aligned rows, none over another";
     }
+    if (op.up && p.up.row != p.b.row) return "b and up have different strides";
+    if (op.up && !side_by_side(op, p)) return "b and up are too far apart for one tensor map";
+    if (op.out.dtype == DType::fp32) return "results leave in 16 or 8 bits";
+    if (op.residual && (bits(op.residual.dtype) != 16 || bits(op.out.dtype) != 16))
+        return "a residual passes where results do: of 16 bits, both";
+    if (!whole_ends(op.out, p, p.out_stride) ||
+        (op.residual && !whole_ends(op.residual, p, p.residual_stride))) {
+        return "out and the residual need whole 16 bytes a row, none over another";
+    }
     return nullptr;
 }
 
 WgmmaTiles wgmma_tiles(const Gemm& op, const WgmmaConfig& config) {
     const Problem p = problem(op);
-    const bool gated = static_cast<bool>(op.up);
-    return {ceil_div(p.m, WgmmaTile::kRows * config.cluster), ceil_div(p.n, config.tile.out_columns(gated))};
+    return {ceil_div(p.m, config.tile.tokens), ceil_div(p.n, config.tile.features() * config.cluster)};
 }
 
-// The multiprocessors of a cluster are neighbours in one of the groups that a card is made of: pairs find all
-// of them, fours do not (30 fit on the 132 of an H200).
 std::int64_t wgmma_clusters(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
-    const int together = config.cluster <= 2 ? device.sms : device.sms / 16 * 15;
-    const std::int64_t resident = std::max(1, together / config.cluster);
-    return std::min(resident, wgmma_tiles(op, config).count());
+    return std::min<std::int64_t>(std::max(1, device.sms / config.cluster), wgmma_tiles(op, config).count());
 }
 
-// The first of the cheapest: wide tiles, and many blocks that share b, before the others.
+// The first of the cheapest: wide tiles, and pairs of blocks, before the others.
 WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
     WgmmaConfig best;
     double least = std::numeric_limits<double>::infinity();
-    for (const int columns : {256, 192, 128}) {
-        for (const int cluster : {4, 2, 1}) {
-            const WgmmaConfig config{wgmma_tile(columns), cluster};
-            // Half of a cluster's blocks have rows, at least.
-            const bool fits = cluster == 1 || problem(op).m > WgmmaTile::kRows * cluster / 2;
-            if (cluster > device.max_cluster || !fits) continue;
+    for (const WgmmaTile& tile : kWgmmaTiles) {
+        if (tile.gated != static_cast<bool>(op.up)) continue;
+        for (const int cluster : {2, 1}) {
+            // Both blocks of a pair have features.
+            if (cluster > device.max_cluster || (cluster > 1 && problem(op).n <= tile.features())) continue;
+            const WgmmaConfig config{tile, cluster};
             const double time = cost(op, config, device);
             if (time < least) best = config, least = time;
         }
@@ -79,8 +92,9 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
 }
 
 std::string to_string(const WgmmaConfig& c) {
-    return fmt::format("{}x{} tiles, {} stages, {} blocks share b, {} KiB shared", WgmmaTile::kRows,
-                       c.tile.columns, c.tile.stages, c.cluster, (c.tile.shared_bytes() + 1023) / 1024);
+    return fmt::format("{}x{} tiles, {} stages, {}, {} KiB shared", WgmmaTile::kRows, c.tile.tokens,
+                       c.tile.stages(), c.cluster == 2 ? "pairs of blocks" : "single blocks",
+                       (c.tile.shared_bytes() + 1023) / 1024);
 }
 
 }  // namespace weft::gemm

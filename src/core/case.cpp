@@ -139,9 +139,18 @@ std::string print_tensor(const TensorSpec& spec, const Contract& contract) {
     return text;
 }
 
-// Addresses far apart, aligned and never dereferenced, for checks without memory.
-void* made_up_address(std::size_t field) {
-    return reinterpret_cast<void*>((std::uintptr_t{1} << 52) + (static_cast<std::uintptr_t>(field) << 53));
+// Addresses apart, aligned and never dereferenced, for checks without memory. As near as those of one card, where what
+// is there could be on one: some kernels ask how far two matrices are.
+std::vector<void*> made_up_addresses(const std::vector<TensorSpec>& tensors) {
+    constexpr std::int64_t kOfOneCard = std::int64_t{1} << 32;  // elements
+    std::vector<void*> addresses;
+    std::uintptr_t next = std::uintptr_t{1} << 52;
+    for (const TensorSpec& tensor : tensors) {
+        addresses.push_back(reinterpret_cast<void*>(next));
+        const bool large = tensor.present && !(tensor.span() <= kOfOneCard);
+        next += std::uintptr_t{1} << (large ? 53 : 37);
+    }
+    return addresses;
 }
 
 }  // namespace
@@ -279,8 +288,7 @@ void Case::bind(void* call, const std::vector<void*>& bases, Device device) cons
 }
 
 void Case::with_call(Device device, const std::function<void(const void*)>& use) const {
-    std::vector<void*> bases;
-    for (std::size_t i = 0; i < tensors.size(); ++i) bases.push_back(made_up_address(i));
+    const std::vector<void*> bases = made_up_addresses(tensors);
     std::vector<std::max_align_t> call(contract().size() / sizeof(std::max_align_t) + 1);
     bind(call.data(), bases, device);
     use(call.data());

@@ -6,6 +6,7 @@
 #include "kit/ptx/ldmatrix.cuh"
 #include "kit/ptx/memory.cuh"
 #include "kit/ptx/pdl.cuh"
+#include "kit/ptx/stmatrix.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -40,6 +41,11 @@ __global__ void ldmatrix_at(int offset) {
     kit::ldmatrix_x4(r, kit::dynamic_shared<char>() + offset);
 }
 
+__global__ void stmatrix_at(int offset) {
+    const uint32_t r[4] = {};
+    kit::stmatrix_trans(kit::dynamic_shared<char>() + offset, r);
+}
+
 TEST_F(Emulator, MisalignedVectors) {
     alignas(16) char data[64] = {};
     float4 out;
@@ -52,6 +58,8 @@ TEST_F(Emulator, MisalignedVectors) {
     EXPECT_THAT(fault_of([&] { kit::launch("k", copy_at, shape, Stream{}, data, 8); }),
                 names("k", "not a multiple of 16"));
     EXPECT_THAT(fault_of([&] { kit::launch("k", ldmatrix_at, shape, Stream{}, 8); }),
+                names("k", "not a multiple of 16"));
+    EXPECT_THAT(fault_of([&] { kit::launch("k", stmatrix_at, shape, Stream{}, 8); }),
                 names("k", "not a multiple of 16"));
 }
 

@@ -11,6 +11,7 @@
 #include "kit/ptx/memory.cuh"
 #include "kit/ptx/mma.cuh"
 #include "kit/ptx/shuffle.cuh"
+#include "kit/ptx/stmatrix.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -67,10 +68,10 @@ ON_BOTH(80, ShufflesAndVotes) {
     });
 }
 
-// ---- ldmatrix ----
+// ---- ldmatrix and stmatrix ----
 
 struct Fragments {
-    uint32_t x4[4], x4_trans[4], x2[2], x2_trans[2];
+    uint32_t x4[4], x4_trans[4], x2[2], x2_trans[2], x1_trans[1];
 };
 
 __global__ void load_matrices(Fragments* out) {
@@ -84,6 +85,7 @@ __global__ void load_matrices(Fragments* out) {
     kit::ldmatrix_x4_trans(own.x4_trans, row);
     kit::ldmatrix_x2(own.x2, threadIdx.x < 16 ? row : nullptr);
     kit::ldmatrix_x2_trans(own.x2_trans, threadIdx.x < 16 ? row : nullptr);
+    kit::ldmatrix_x1_trans(own.x1_trans, threadIdx.x < 8 ? row : nullptr);
     out[threadIdx.x] = own;
 }
 
@@ -104,8 +106,38 @@ ON_BOTH(80, Ldmatrix) {
             if (m >= 2) continue;
             EXPECT_EQ(got[lane].x2[m], pair(m, g, t, g, t + 1));
             EXPECT_EQ(got[lane].x2_trans[m], pair(m, t, g, t + 1, g));
+            if (m == 0) {
+                EXPECT_EQ(got[lane].x1_trans[m], pair(m, t, g, t + 1, g));
+            }
         }
     }
+}
+
+// Seven matrices as ldmatrix gives them, transposed, are stored in other places: by four, by two and alone.
+__global__ void store_matrices(uint16_t* out) {
+    uint16_t* shared = kit::dynamic_shared<uint16_t>();
+    for (int i = static_cast<int>(threadIdx.x); i < 448; i += 32) shared[i] = static_cast<uint16_t>(i);
+    __syncwarp();
+    const auto row = [&](int first) { return shared + 8 * (8 * first + static_cast<int>(threadIdx.x)); };
+    uint32_t four[4], two[2], one[1];
+    kit::ldmatrix_x4_trans(four, row(0));
+    kit::ldmatrix_x2_trans(two, threadIdx.x < 16 ? row(4) : nullptr);
+    kit::ldmatrix_x1_trans(one, threadIdx.x < 8 ? row(6) : nullptr);
+    __syncwarp();
+    kit::stmatrix_trans<4>(row(3), four);
+    kit::stmatrix_trans<2>(threadIdx.x < 16 ? row(1) : nullptr, two);
+    kit::stmatrix_trans<1>(threadIdx.x < 8 ? row(0) : nullptr, one);
+    __syncwarp();
+    for (int i = static_cast<int>(threadIdx.x); i < 448; i += 32) out[i] = shared[i];
+}
+
+ON_BOTH(90, StmatrixUndoesLdmatrix) {
+    Buffer<uint16_t> out(448);
+    kit::launch("store_matrices", store_matrices, {.grid = 1, .block = 32, .dynamic_shared = 896}, Stream{},
+                out.data());
+    const auto got = out.values();
+    const int from[] = {6, 4, 5, 0, 1, 2, 3};
+    for (int i = 0; i < 448; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 64 * from[i / 64] + i % 64) << i;
 }
 
 // ---- mma.sync ----

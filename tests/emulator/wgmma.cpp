@@ -213,6 +213,8 @@ void check_sizes() {
     check_group<A, B, 32>(Swizzle::bytes128, Swizzle::bytes128);
     check_group<A, B, 80>(Swizzle::bytes128, Swizzle::bytes128);
     check_group<A, B, 128>(Swizzle::bytes128, Swizzle::bytes128);
+    check_group<A, B, 176>(Swizzle::bytes128, Swizzle::bytes128);
+    check_group<A, B, 248>(Swizzle::bytes128, Swizzle::bytes128);
     check_group<A, B, 256>(Swizzle::bytes128, Swizzle::bytes128);
     check_group<A, B, 128, Major::k, Major::k, true>(Swizzle::none, Swizzle::bytes128);
 }

@@ -92,4 +92,15 @@ __device__ __forceinline__ void ldmatrix_x2_trans(uint32_t (&r)[2], const void* 
 #endif
 }
 
+__device__ __forceinline__ void ldmatrix_x1_trans(uint32_t (&r)[1], const void* shared WEFT_WHERE) {
+#if defined(WEFT_EMULATOR)
+    detail::ldmatrix<1, true>("ldmatrix_x1_trans", r, shared, where);
+#else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
+                 : "=r"(r[0])
+                 : "r"(shared_address(shared))
+                 : "memory");
+#endif
+}
+
 }  // namespace weft::inline WEFT_TARGET::kit

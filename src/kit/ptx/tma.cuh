@@ -88,12 +88,23 @@ __device__ __forceinline__ void tma_prefetch([[maybe_unused]] const TensorMap& m
 #endif
 }
 
-#define WEFT_TMA_LOAD(axes, coordinates, ...)                                                   \
-    asm volatile("cp.async.bulk.tensor." axes                                                   \
-                 ".shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, " coordinates \
-                 "], [%2];" ::"r"(shared_address(shared)),                                      \
-                 "l"(&map), "r"(shared_address(barrier)), __VA_ARGS__                           \
+#define WEFT_TMA_LOAD(axes, hint, policy, coordinates, ...)                                               \
+    asm volatile("cp.async.bulk.tensor." axes ".shared::cluster.global.mbarrier::complete_tx::bytes" hint \
+                 " [%0], [%1, " coordinates "], [%2]" policy ";" ::"r"(shared_address(shared)),           \
+                 "l"(&map), "r"(shared_address(barrier)), "l"(evicted_first), __VA_ARGS__                 \
                  : "memory")
+#define WEFT_TMA_LOAD_AXES(hint, policy)                                                              \
+    if constexpr (Axes == 2) {                                                                        \
+        WEFT_TMA_LOAD("2d", hint, policy, "{%4, %5}", "r"(at[0]), "r"(at[1]));                        \
+    } else if constexpr (Axes == 3) {                                                                 \
+        WEFT_TMA_LOAD("3d", hint, policy, "{%4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]));        \
+    } else if constexpr (Axes == 4) {                                                                 \
+        WEFT_TMA_LOAD("4d", hint, policy, "{%4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]),     \
+                      "r"(at[3]));                                                                    \
+    } else {                                                                                          \
+        WEFT_TMA_LOAD("5d", hint, policy, "{%4, %5, %6, %7, %8}", "r"(at[0]), "r"(at[1]), "r"(at[2]), \
+                      "r"(at[3]), "r"(at[4]));                                                        \
+    }
 #define WEFT_TMA_MULTICAST(axes, coordinates, ...)                                                        \
     asm volatile(                                                                                         \
         "cp.async.bulk.tensor." axes                                                                      \
@@ -107,8 +118,9 @@ __device__ __forceinline__ void tma_prefetch([[maybe_unused]] const TensorMap& m
                  "r"(shared_address(shared)), __VA_ARGS__                                        \
                  : "memory")
 
-// Loads the box from element `at` on (axis 0 first, a multiple of 16 bytes; may begin outside of the tensor).
-template <int Axes>
+// Loads the box from element `at` on (axis 0 first, a multiple of 16 bytes; may begin outside of the tensor). kOnce: it
+// is not read again soon, and what is has precedence in L2.
+template <int Axes, bool kOnce = false>
 __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Mbarrier* barrier,
                                          const int (&at)[Axes] WEFT_WHERE) {
     static_assert(Axes >= 2 && Axes <= 5);
@@ -117,15 +129,12 @@ __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Mba
     emulator::bulk_load("tma_load", shared, detail::pieces_of(map.layout, at), map.layout.box_bytes(),
                         barrier, 1u << emulator::cluster_rank(), where);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    if constexpr (Axes == 2) {
-        WEFT_TMA_LOAD("2d", "{%3, %4}", "r"(at[0]), "r"(at[1]));
-    } else if constexpr (Axes == 3) {
-        WEFT_TMA_LOAD("3d", "{%3, %4, %5}", "r"(at[0]), "r"(at[1]), "r"(at[2]));
-    } else if constexpr (Axes == 4) {
-        WEFT_TMA_LOAD("4d", "{%3, %4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));
+    uint64_t evicted_first = 0;
+    if constexpr (kOnce) {
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(evicted_first));
+        WEFT_TMA_LOAD_AXES(".L2::cache_hint", ", %3")
     } else {
-        WEFT_TMA_LOAD("5d", "{%3, %4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
-                      "r"(at[4]));
+        WEFT_TMA_LOAD_AXES("", "")
     }
 #else
     __trap();
@@ -184,6 +193,7 @@ __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shar
 }
 
 #undef WEFT_TMA_LOAD
+#undef WEFT_TMA_LOAD_AXES
 #undef WEFT_TMA_MULTICAST
 #undef WEFT_TMA_STORE
 
