@@ -71,6 +71,7 @@ const char* layout_limits(const Gemm& op, const Problem& p) {
         return "it wants fp8 scales at multiples of 16 bytes";
     }
     if (p.n % 16 != 0 || p.k % 16 != 0) return "fp8 needs n and k to be multiples of 16";
+    if (is_fp8(op.out.dtype) && p.m < 16) return "it has no plan for few rows of fp8 results (seen on an H200)";
     if (!aligned16(op.a, p.a_stride, p.m) || !aligned16(op.b, p.b.row, p.n) ||
         !aligned16(op.out, p.out_stride, p.m) ||
         (op.residual && !aligned16(op.residual, p.residual_stride, p.m)) ||

@@ -11,12 +11,16 @@ namespace {
 class Draw {
    public:
     Draw(const OpEntry& op, Random& random)
-        : case_(op), contract_(op.contract()), random_(random), matcher_(contract_.axes()) {}
+        : case_(op),
+          contract_(op.contract()),
+          random_(random),
+          matcher_(contract_.axes()),
+          tidy_(chance(40)) {}
 
     Case run() {
         options();
         sizes();
-        dtype_ = dtype(contract_.fields().front().dtypes);
+        dtype_ = any_dtype(contract_.fields().front().dtypes);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
         for (const Relation& relation : contract_.relations()) relate(relation);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
@@ -42,7 +46,10 @@ class Draw {
     void sizes() {
         for (std::size_t axis = 0; axis < contract_.axes().all().size(); ++axis) {
             auto& size = matcher_.sizes.size[axis];
-            if (size == kUnknown) size = random_.pick(contract_.sizes(static_cast<int>(axis)));
+            if (size == kUnknown) {
+                size = random_.pick(contract_.sizes(static_cast<int>(axis)));
+                if (tidy_) size = (size + 15) / 16 * 16;
+            }
             if (chance(1)) size = 0;
         }
         constexpr std::int64_t kLeading[] = {1, 1, 2, 3, 4, 5, 7, 8, 17, 33, 64, 129};
@@ -54,8 +61,11 @@ class Draw {
         matcher_.sizes.leading_rank = leading_.rank;
     }
 
+    // Mostly the first field's.
     DType dtype(DTypeSet set) {
-        if (set.contains(dtype_) && chance(60)) return dtype_;
+        return set.contains(dtype_) && chance(tidy_ ? 90 : 60) ? dtype_ : any_dtype(set);
+    }
+    DType any_dtype(DTypeSet set) {
         DType drawn{};
         do {
             drawn = static_cast<DType>(random_.below(kDTypeCount));
@@ -72,6 +82,7 @@ class Draw {
         matcher_.shape(f.pattern, spec.shape);
         if (spec.shape.empty()) spec.shape = {1};   // a scalar is one element
         if (spec.dtype == DType::fp4_e2m1) return;  // packed pairs: dense and aligned
+        if (tidy_) return;
         if (chance(20)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
     }
@@ -131,6 +142,8 @@ class Draw {
     AxisMatcher matcher_;
     Tensor leading_;
     DType dtype_ = DType::fp32;
+    // As production calls are: whole vectors, dense, mostly one dtype. The fast kernels take little else.
+    const bool tidy_;
 };
 
 // Numbers below the size of an empty axis there are none.
