@@ -121,12 +121,9 @@ void describe(Plan& plan, const Gemm& op, const Problem& p) {
     cublasLtMatmulDesc_t desc = nullptr;
     lt.require(lt.MatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
     plan.desc.reset(desc);
-    const bool gelu = op.activation == Gemm::Activation::gelu_tanh;
     set(plan, CUBLASLT_MATMUL_DESC_TRANSA, is_tn(p.b) ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
-    set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE,
-        gelu ? (op.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
-             : (op.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT));
+    set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, op.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
     if (op.bias) {
         set(plan, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(cuda_type(op.bias.dtype)));
     }

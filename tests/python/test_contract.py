@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -135,7 +136,9 @@ except TypeError as error:
 
 
 def _environment() -> dict[str, str]:
-    return {"PYTHONPATH": PYTHON_PATH, "WEFT_LIBRARY": str(_library.PATH), "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": PYTHON_PATH, "WEFT_LIBRARY": str(_library.PATH), "PATH": "/usr/bin:/bin"}
+    # Where a library's own libraries were brought along.
+    return environment | {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
 def test_a_missing_library_is_said(tmp_path: Path):
