@@ -41,10 +41,7 @@ cudaDataType_t cuda_type(DType dtype) {
 }
 
 // Of its C operand. Without a residual C is not read, but it has a type all the same.
-DType residual_type(const Gemm& op) {
-    if (op.residual) return op.residual.dtype;
-    return is_fp8(op.out.dtype) ? DType::bf16 : op.out.dtype;
-}
+DType residual_type(const Gemm& op) { return op.residual ? op.residual.dtype : op.out.dtype; }
 
 // The largest power of two up to 256 that divides an address.
 std::int64_t alignment(const Tensor& t) {
