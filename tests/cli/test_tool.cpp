@@ -193,9 +193,9 @@ TEST(Verify, ReadsWorkloads) {
 }
 
 TEST(Fuzz, StopsAfterSomeFailures) {
-    const Result r = weft({"fuzz", "planted", "--device", "cpu", "--cases", "500", "--failures", "2"});
+    const Result r = weft({"fuzz", "planted", "--device", "cpu", "--cases", "500", "--failures", "8"});
     EXPECT_EQ(r.code, 1);
-    EXPECT_THAT(r.out, AllOf(HasSubstr("2 failed"), HasSubstr("--implementation wrong")));
+    EXPECT_THAT(r.out, AllOf(HasSubstr("8 failed"), HasSubstr("--implementation wrong")));
     EXPECT_EQ(
         weft({"fuzz", "planted", "--device", "cpu", "--implementation", "reference", "--cases", "50"}).code,
         0);

@@ -154,7 +154,11 @@ TEST_P(EveryOp, StatesItsWork) {
             const Work work = contract().work(call);
             EXPECT_TRUE(std::isfinite(work.bytes) && work.bytes >= 0) << c->line();
             EXPECT_TRUE(std::isfinite(work.flops) && work.flops >= 0) << c->line();
-            if (!contract().is_empty(call)) {
+            // A cache may have room where there is nothing to put into it.
+            const bool whole = std::ranges::none_of(c->tensors, [](const TensorSpec& t) {
+                return t.present && std::ranges::count(t.shape, 0) > 0;
+            });
+            if (whole && !contract().is_empty(call)) {
                 EXPECT_GT(work.bytes, 0) << c->line();
             }
         });
