@@ -11,9 +11,11 @@ namespace {
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
     layer_norm_kernel(const __grid_constant__ kit::RowNorm p) {
-    kit::normalise_rows<T, N, V, Form>(p, [&](auto& row, auto& group) -> kit::Moments {
+    kit::normalise_rows<T, N, V, Form>(p, [&](auto& row, auto& group, auto summed) -> kit::Moments {
         const float mean = group.sum(row.sum([](float x) { return x; })) * p.inverse_dim;
-        const float squares = group.sum(row.sum([mean](float x) { return (x - mean) * (x - mean); }));
+        const float part = row.sum([mean](float x) { return (x - mean) * (x - mean); });
+        summed();
+        const float squares = group.sum(part);
         return {mean, __frsqrt_rn(squares * p.inverse_dim + p.eps)};
     });
 }

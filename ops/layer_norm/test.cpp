@@ -68,6 +68,17 @@ TEST(LayerNorm, RowsOfACluster) {
         "token_scale=fp32[2]",
         "rows", "vectors=4x8 rows=1 cluster=4");
 }
+// Many long rows fill a thread's registers: weight and bias come by halves, twice where the row's scale is looked for.
+TEST(LayerNorm, RowsOfAClusterWhoseThreadsAreFull) {
+    for (const char* line : {
+             "layer_norm x=bf16[3,57352] weight=bf16[57352] bias=bf16[57352] out=bf16[3,57352]",
+             "layer_norm x=bf16[3,65528] bias=bf16[65528] out=bf16[3,65528]",
+             "layer_norm x=fp16[3,65528] weight=fp16[65528] bias=fp16[65528] residual=fp16[3,65528] "
+             "residual_out=fp16[3,65528] out=fp8_e4m3[3,65528] token_scale=fp32[3]",
+         }) {
+        test::expect_right(line, "rows", "vectors=8x8 rows=1 cluster=8");
+    }
+}
 #endif
 
 }  // namespace

@@ -11,8 +11,10 @@ namespace {
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
     rms_norm_kernel(const __grid_constant__ kit::RowNorm p) {
-    kit::normalise_rows<T, N, V, Form>(p, [&](auto& row, auto& group) -> kit::Moments {
-        const float squares = group.sum(row.sum([](float x) { return x * x; }));
+    kit::normalise_rows<T, N, V, Form>(p, [&](auto& row, auto& group, auto summed) -> kit::Moments {
+        const float part = row.sum([](float x) { return x * x; });
+        summed();
+        const float squares = group.sum(part);
         return {0.0f, __frsqrt_rn(squares * p.inverse_dim + p.eps)};
     });
 }

@@ -123,13 +123,23 @@ TEST(RmsNorm, NothingToDoIsFine) {
 #if WEFT_HAS_EMULATOR
 // Longer than the registers of a block: its blocks exchange sums once, or with a scale a row twice.
 TEST(RmsNorm, RowsOfACluster) {
-    test::expect_right("rms_norm x=fp32[2,65536] weight=fp32[65536] out=fp32[2,65536]", "rows",
+    test::expect_right("rms_norm x=fp32[1,65536] weight=fp32[65536] out=fp32[1,65536]", "rows",
                        "vectors=4x4 rows=1 cluster=8");
     test::expect_right(
         "rms_norm x=bf16[2,65536] weight=bf16[65536] residual=bf16[2,65536] residual_out=bf16[2,65536] "
         "out=fp8_e4m3[2,65536] token_scale=fp32[2]",
         "rows", "vectors=4x8 rows=1 cluster=4");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows", "cluster=8");
+}
+// Many long rows fill a thread's registers, so that it asks for the weight late; the last threads have fewer vectors.
+TEST(RmsNorm, RowsOfAClusterWhoseThreadsAreFull) {
+    test::expect_right("rms_norm x=fp32[2,65532] out=fp32[2,65532]", "rows", "vectors=8x4 rows=1 cluster=8");
+    test::expect_right("rms_norm x=bf16[3,65528] weight=bf16[65528] out=bf16[3,65528]", "rows",
+                       "vectors=8x8 rows=1 cluster=8");
+    test::expect_right(
+        "rms_norm x=bf16[3,65528] weight=bf16[65528] residual=bf16[3,65528] residual_out=bf16[3,65528] "
+        "out=fp8_e4m3[3,65528] token_scale=fp32[3]",
+        "rows", "vectors=8x8 rows=1 cluster=8");
 }
 #endif
 

@@ -22,6 +22,7 @@ struct LaunchShape {
     dim3 grid = 1;
     dim3 block = 1;
     unsigned cluster = 1;       // blocks along x that share their shared memory; SM 9.0 and newer
+    bool balanced = false;      // a cluster's blocks go where there is room, not each to an SM of its own
     size_t dynamic_shared = 0;  // bytes
     // May start before the previous kernel of the stream has ended; the kernel must call kit::dependency_wait
     // before it touches memory. Ignored by architectures before SM 9.0.
@@ -65,7 +66,7 @@ inline void allow(const char* name, const void* kernel, size_t bytes, unsigned c
 inline void launch(const char* name, const void* kernel, const LaunchShape& shape, Stream stream,
                    void** arguments) {
     allow(name, kernel, shape.dynamic_shared, shape.cluster);
-    cudaLaunchAttribute attributes[2];
+    cudaLaunchAttribute attributes[3];
     cudaLaunchConfig_t config = {};
     config.gridDim = shape.grid;
     config.blockDim = shape.block;
@@ -76,6 +77,11 @@ inline void launch(const char* name, const void* kernel, const LaunchShape& shap
         cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
         attribute.id = cudaLaunchAttributeClusterDimension;
         attribute.val.clusterDim = {shape.cluster, 1, 1};
+    }
+    if (shape.cluster > 1 && shape.balanced) {
+        cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
+        attribute.val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
     }
     if (shape.dependent) {
         cudaLaunchAttribute& attribute = attributes[config.numAttrs++];

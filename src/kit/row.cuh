@@ -89,10 +89,29 @@ struct RowPart {
         step = group.size();
     }
 
-    // use(slot, index) for each vector of the thread: V, or as many as there are.
+    // How many of the thread's slots the row reaches.
+    template <int N>
+    __device__ __forceinline__ int slots() const {
+        return (static_cast<int>(dim) / N - first + step - 1) / step;
+    }
+
+    // What a thread's indices are counted from: the row's first element. A thread whose registers are full counts from
+    // its own first vector: slot v is v · step · N from there for all threads alike, so none keeps V indices.
+    template <int N, int V, class T>
+    __device__ __forceinline__ T* origin(T* row_begin) const {
+        return fills_registers(V) ? row_begin + first * N : row_begin;
+    }
+
+    // use(slot, index) for each vector of the thread, V or as many as there are; it lies at origin() + index.
     template <int N, int V, class F>
     __device__ __forceinline__ void each(F use) const {
-        if constexpr (V > 0) {
+        if constexpr (fills_registers(V)) {
+            const int held = slots<N>();
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                if (v < held) use(v, v * step * N);
+            }
+        } else if constexpr (V > 0) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
                 const int index = (first + v * step) * N;
@@ -125,8 +144,9 @@ struct RowHome<T, N, kSharedRow> {
 };
 
 // A thread's part of one operand's row, N elements a vector. Held where V says so and the operand is stored as T, which
-// it is where kUniform; else read where it is used.
-template <class T, int N, int V, bool kUniform>
+// it is where kUniform; else read where it is used. Of V vectors kHeld are held at a time: where these are fewer, what
+// has been used makes room (pass).
+template <class T, int N, int V, bool kUniform, int kHeld = V>
 class RowSlice {
     static_assert(!kUniform || V > 0, "uniform rows are held in registers");
 
@@ -138,8 +158,9 @@ class RowSlice {
         if constexpr (V != kStreamedRow) {
             held_ = kUniform || from.dtype == kDTypeOf<T>;
             if (!held_) return;
-            const T* data = static_cast<const T*>(from.data) + row * from.stride;
+            const T* data = part.origin<N, V>(static_cast<const T*>(from.data) + row * from.stride);
             part.each<N, V>([&](int v, RowIndex<V> index) {
+                if (kHeld < V && v >= kHeld) return;
                 if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
                     cp_async_16(&home_.at(v), data + index);
                 } else {
@@ -163,13 +184,15 @@ class RowSlice {
             Vec<T, N> padding;
 #pragma unroll
             for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
-            part.each<N, V>([&](int v, RowIndex<V>) { home_.at(v) = as_words(padding); });
+            part.each<N, V>([&](int v, RowIndex<V>) { home_.at(place(v)) = as_words(padding); });
         }
     }
 
     __device__ __forceinline__ void get(int v, std::int64_t index, float (&to)[N]) const {
         if constexpr (V != kStreamedRow) {
-            if (kUniform || held_) return to_floats(as_vector<T, N>(home_.at(v)), to);
+            const Words<T, N>& words = home_.at(place(v));
+            if constexpr (fills_registers(V)) return to_floats(as_vector<T, N>(opaque(words)), to);
+            if (kUniform || held_) return to_floats(as_vector<T, N>(words), to);
         }
         if (from_->data == nullptr) {
 #pragma unroll
@@ -179,6 +202,15 @@ class RowSlice {
         }
     }
 
+    // Slot v has been used: its place is for the slot kHeld later or, where all are used `again`, for the first ones.
+    __device__ __forceinline__ void pass(const RowPart& part, int v, bool again) {
+        static_assert(V > 0 && V % kHeld == 0 && fills_registers(V));
+        const int later = (v + kHeld) % V;
+        if ((later < v && !again) || from_->data == nullptr || later >= part.slots<N>()) return;
+        const T* data = part.origin<N, V>(static_cast<const T*>(from_->data) + row_ * from_->stride);
+        home_.at(place(v)) = load_words<N>(data + later * part.step * N);
+    }
+
     // Holds `words` in slot v from now on; `hold` says that all slots are set.
     __device__ __forceinline__ void put(int v, const Words<T, N>& words) {
         if constexpr (V != kStreamedRow) home_.at(v) = words;
@@ -186,7 +218,9 @@ class RowSlice {
     __device__ __forceinline__ void hold() { held_ = V != kStreamedRow; }
 
    private:
-    RowHome<T, N, V> home_;
+    static constexpr int place(int v) { return kHeld < V ? v % kHeld : v; }
+
+    RowHome<T, N, kHeld> home_;
     const RowOperand* from_;
     std::int64_t row_;
     float fill_ = 0.0f;
@@ -258,7 +292,7 @@ class Row {
         }
     }
 
-    static constexpr int kWidth = N;
+    static constexpr int kWidth = N, kVectors = V;
     static constexpr bool kScaled = kForm.fp8;  // out may have a scale
     const RowPart part;
 
@@ -275,8 +309,8 @@ class Row {
             const Vec<T, N> sum = from_floats<T>(x);
             x_.put(v, as_words(sum));
             if (in.residual_out.data != nullptr) {
-                store_aligned(
-                    static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride + index, sum);
+                T* to = static_cast<T*>(in.residual_out.data) + part.row * in.residual_out.stride;
+                store_aligned(part.template origin<N, V>(to) + index, sum);
             }
         });
         x_.hold();

@@ -54,11 +54,13 @@ inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
 
 // Dependent, for row kernels wait before they touch memory.
 inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
-    return {.grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
-            .block = dim3(static_cast<unsigned>(plan.threads())),
-            .cluster = static_cast<unsigned>(plan.cluster),
-            .dynamic_shared = static_cast<std::size_t>(plan.shared(problem.dim, problem.element_bytes)),
-            .dependent = true};
+    return {
+        .grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
+        .block = dim3(static_cast<unsigned>(plan.threads())),
+        .cluster = static_cast<unsigned>(plan.cluster),
+        .balanced = fills_registers(plan.vectors),  // there are many rows: room counts, not which SM it is on
+        .dynamic_shared = static_cast<std::size_t>(plan.shared(problem.dim, problem.element_bytes)),
+        .dependent = true};
 }
 
 // Calls `use` with a null pointer to the row's element type.
@@ -112,6 +114,7 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
                 case 1: return call(std::integral_constant<int, 1>{});
                 case 2: return call(std::integral_constant<int, 2>{});
                 case 4: return call(std::integral_constant<int, 4>{});
+                case 8: return call(std::integral_constant<int, 8>{});
                 case kSharedRow: return call(std::integral_constant<int, kSharedRow>{});
                 default: return call(std::integral_constant<int, kStreamedRow>{});
             }

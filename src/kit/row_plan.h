@@ -14,6 +14,10 @@ namespace weft {
 inline constexpr int kStreamedRow = 0;  // nowhere: it is read again
 inline constexpr int kSharedRow = -1;   // in dynamic shared memory
 
+// Whether a thread that holds so many vectors has registers for little else: what else it needs of a row is asked for
+// late, and is made again rather than kept.
+constexpr bool fills_registers(int vectors) { return vectors > 4; }
+
 struct RowPlan {
     int width = 1;    // elements of a vector: 16 bytes of them, or 1 where rows have tails or begin unaligned
     int vectors = 1;  // vectors of a row that a thread holds in registers, or one of the above
@@ -86,17 +90,20 @@ namespace detail {
 // Of row kernels: the numbers of vectors they are compiled for, the most threads of a block, and about the
 // registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
-inline constexpr int kRowVectors[] = {1, 2, 4};
+inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr bool row_compiled(int vectors, int width, const RowForm& form) {
-    if (form.uniform) return width > 1 && vectors > 0 && (form.scope != GroupScope::cluster || vectors == 4);
-    return width > 1 || vectors <= 0 || vectors == 4;
+    if (form.uniform && form.scope == GroupScope::cluster) return width > 1 && vectors >= 4;
+    if (fills_registers(vectors)) return false;
+    return form.uniform ? width > 1 && vectors > 0 : width > 1 || vectors <= 0 || vectors == 4;
 }
 constexpr int row_threads(int vectors, const RowForm& form) {
+    if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     const bool few_registers = form.uniform && (!form.bias || form.scope == GroupScope::cluster);
     return vectors == 1 || vectors == 2 || few_registers ? 1024 : 512;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (vectors <= 0) return 48;
+    if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     return vectors == 1 ? 32 : vectors == 2 ? 48 : form.uniform ? 64 : 96;
 }
 
@@ -115,6 +122,27 @@ inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const
     const std::int64_t shared = plan.shared(problem.dim, problem.element_bytes) + kRowStatic;
     if (shared > device.shared_per_block) return 0;
     return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
+}
+
+// What a row's home costs, in KiB in flight. Four vectors a thread: fewer make more threads meet for a row, more leave
+// no room for the weight; shared memory is one more way, and its kernels are mixed ones.
+inline double home_burden(const RowPlan& plan, const RowProblem& problem) {
+    switch (plan.vectors) {
+        case 1: return 6;
+        case 2: return 1.5;
+        case 4: return 0;
+        case 8: return 0.5;
+        default: return problem.form.uniform ? 8 : 4;
+    }
+}
+
+// The share of the time that the blocks of a cluster wait for each other: it grows with each doubling, and less where
+// a thread has more to load in between. (Fitted to uniform kernels alone.)
+inline double exchange_cost(const RowPlan& plan, const RowProblem& problem) {
+    double split = 0;
+    for (int c = plan.cluster; c > 1; c /= 2) split += 1;
+    if (!row_form(plan, problem).uniform) return 0.01 * split;
+    return (fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
 }
 
 // Larger is better. Few rows are judged by latency: few vectors one after the other, no second wave of blocks, no
@@ -136,9 +164,9 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     }
     static constexpr double kOverlap[] = {0, 0.6, 0.93, 0.96, 1};
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    // Four vectors a thread: fewer make more threads meet for a row; shared memory is one more way.
-    const double burden = plan.vectors == 1 ? 6 : plan.vectors == 2 ? 1.5 : plan.vectors == 4 ? 0 : 4;
-    return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - 0.01 * split) - burden;
+    return 10 +
+           std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan, problem)) -
+           home_burden(plan, problem);
 }
 
 // The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.

@@ -21,10 +21,10 @@ __device__ __forceinline__ float static_scale(const RowOutput& to) {
 // map(slot, index, values) turns the row's values into the result's, in place. fp8 is multiplied by `inverse`.
 template <class Row, class Map>
 __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse, Map map) {
-    constexpr int N = Row::kWidth;
+    constexpr int N = Row::kWidth, V = Row::kVectors;
     Row::with_out(to.dtype, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = static_cast<Out*>(to.data) + row.part.row * to.stride;
+        Out* out = row.part.template origin<N, V>(static_cast<Out*>(to.data) + row.part.row * to.stride);
         row.each([&](int v, typename Row::Index index, float (&x)[N]) {
             map(v, index, x);
             if constexpr (sizeof(Out) == 1) {

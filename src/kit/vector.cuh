@@ -43,6 +43,18 @@ __device__ __forceinline__ Vec<T, N> as_vector(const Words<T, N>& words) {
     return vector;
 }
 
+// The same words, but the compiler cannot tell: what was made of them before is made again, and need not stay in
+// registers beside them from one use to the next.
+template <class T, int N>
+__device__ __forceinline__ Words<T, N> opaque(Words<T, N> words) {
+#if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)
+    static_assert(Words<T, N>::kBytes == 16);
+#pragma unroll
+    for (uint4& word : words.at) asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
+#endif
+    return words;
+}
+
 // The address must be aligned to alignof(Vec<T, N>).
 template <int N, class T>
 __device__ __forceinline__ Words<T, N> load_words(const T* from) {
