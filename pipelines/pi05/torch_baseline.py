@@ -191,7 +191,8 @@ def main() -> None:
     parser.add_argument("--input", type=Path, required=True, action="append", help="weft outputs to judge")
     parser.add_argument("--layers", type=int, default=18)
     parser.add_argument("--head-dim", type=int, default=256)
-    parser.add_argument("--mode", default="default")
+    # The modes without CUDA Graphs of their own: each side is captured here.
+    parser.add_argument("--mode", default="default", choices=["default", "max-autotune-no-cudagraphs"])
     parser.add_argument("--weft", action="append", default=[], help="NAME=COMMAND, which prints JSON")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=60)

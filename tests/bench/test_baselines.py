@@ -62,6 +62,13 @@ def test_the_formulas_pass_wefts_reference(line):
     assert all(row["checked"] for row in rows if row["side"] == "weft")
 
 
+def test_a_product_of_two_that_would_round_between_them_is_not_covered():
+    line = "gemm a=bf16[5,16] b=bf16[7,16] up=bf16[7,16] activation=silu"
+    options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("torch eager",))
+    rows = measure(line, options, "run", "env").rows
+    assert not of_baseline(rows, "eager") and all(row["checked"] for row in rows)
+
+
 @pytest.mark.parametrize("line", [CASES[0], CASES[13]])
 def test_compiled_and_jax_callables_are_timed_in_the_same_run(line):
     options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("default", "jax"))
