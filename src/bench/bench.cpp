@@ -113,7 +113,7 @@ bool Bench::overwrites_inputs() const {
 }
 
 std::string Bench::compare(const Callable& callable, std::size_t set) {
-    if (callable.check) return callable.check();
+    if (callable.check) return callable.check(set);
     if (callable.deliver) callable.deliver(set);
     synchronize(context_.device(), context_.stream());
     std::string why = reference_->compare(rotation_[set]).why;

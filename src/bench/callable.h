@@ -20,9 +20,9 @@ struct Callable {
     bool recordable = true;
     // Copies a set's latest result into the set's outputs, where the callee returns memory of its own.
     std::function<void(std::size_t set)> deliver;
-    // For what moves the case's bytes without computing it: why its last call was wrong, or nothing. Absent:
-    // the result is compared with the case's reference.
-    std::function<std::string()> check;
+    // For what moves the case's bytes without computing it: why its last call on `set` was wrong, or nothing.
+    // Absent: the result is compared with the case's reference.
+    std::function<std::string(std::size_t set)> check;
 };
 
 }  // namespace weft

@@ -25,9 +25,14 @@ struct Memory {
           data(device, static_cast<std::size_t>(each * count)),
           sums(device, kReadSums * sizeof(std::uint32_t)) {
         fill_bytes(data.data(), device, kPattern, data.size());
+        for (std::int64_t set = 0; set < count; ++set) poison(static_cast<std::size_t>(set));
     }
     char* at(std::size_t set) const {
         return static_cast<char*>(data.data()) + static_cast<std::int64_t>(set) % count * each;
+    }
+    // The half of a set that a copy writes, until the next copy.
+    void poison(std::size_t set) const {
+        fill_bytes(at(set) + each / 2, data.device(), kPoison, static_cast<std::size_t>(each / 2));
     }
     std::int64_t each, count;
     Buffer data, sums;
@@ -66,16 +71,11 @@ std::vector<Callable> card_calls(Context& context, double bytes, double rotated)
         static_cast<std::int64_t>(std::max(1.0, std::ceil(rotated / static_cast<double>(each))));
     const auto memory = std::make_shared<Memory>(context.device(), each, count);
     Context* c = &context;
-    // A check is of the set that this callable, and no other, worked on last.
     const auto callable = [&](const char* name, auto call, std::function<std::string(std::size_t)> check) {
-        const auto last = std::make_shared<std::size_t>(0);
         Callable made;
         made.name = name;
-        made.call = [memory, call, last](std::size_t set) {
-            *last = set;
-            call(memory->at(set));
-        };
-        made.check = [last, check = std::move(check)] { return check(*last); };
+        made.call = [memory, call](std::size_t set) { call(memory->at(set)); };
+        made.check = std::move(check);
         return made;
     };
     std::vector<Callable> calls;
@@ -84,9 +84,7 @@ std::vector<Callable> card_calls(Context& context, double bytes, double rotated)
         [memory, c](std::size_t set) {
             synchronize(c->device(), c->stream());
             std::string why = check_copy(*memory, set);
-            // Poisoned for the next check, which is of the last timed call.
-            fill_bytes(memory->at(set) + memory->each / 2, c->device(), kPoison,
-                       static_cast<std::size_t>(memory->each / 2));
+            memory->poison(set);
             return why;
         }));
     calls.push_back(callable(

@@ -171,6 +171,20 @@ def test_cards_own_rates_are_no_rivals_and_wrong_baselines_are_told():
     assert found.share == 0.5
 
 
+def test_cases_of_one_workload_row_are_told_apart_and_the_card_stands_where_no_rival_ran():
+    cases = ["gemm a=bf16[8,16] b=bf16[8,16]", "gemm a=fp8_e4m3[8,16] b=fp8_e4m3[8,16] a_scale=fp32[1]"]
+    cases.append("gemm a=bf16[8,16] b=bf16[8,16] up=bf16[8,16] activation=silu")
+    rows = [made_up.row(case, "fma", "weft", 2.0, workload="gemm/row") for case in cases]
+    rows.append(made_up.row(cases[0], "card copy", "baseline", 1.0, workload="gemm/row"))
+    found = comparisons(rows)
+    assert [c.title for c in found] == [
+        "gemm/row bf16",
+        "gemm/row fp8_e4m3",
+        "gemm/row bf16 up activation=silu",
+    ]
+    assert [row["name"] for row in found[0].card] == ["card copy"]
+
+
 def test_slow_and_wrong_cases_come_first_and_are_counted():
     rows = right()
     for number, (ours, theirs) in enumerate([(2.0, 8.0), (4.0, 2.0), (None, 3.0)]):

@@ -23,11 +23,12 @@ class Comparison:
     noise: Row | None = None
     all: list[Row] = field(default_factory=list)  # timed, of every side
     wrong: list[Row] = field(default_factory=list)
+    variant: str = ""  # of a workload row that stands for several cases: which this is
 
     @property
     def title(self) -> str:
         """The workload's row where it is one, else the case."""
-        return self.workload or self.case
+        return f"{self.workload} {self.variant}".strip() if self.workload else self.case
 
     @property
     def op(self) -> str:
@@ -38,6 +39,11 @@ class Comparison:
     def best(self) -> Row | None:
         """The fastest rival."""
         return self.rivals[0] if self.rivals else None
+
+    @property
+    def card(self) -> list[Row]:
+        """The card's own copy and read of the case's bytes, where they were timed."""
+        return [row for row in self.all if row["name"] in ("card copy", "card read")]
 
     @property
     def timed(self) -> Row | None:
@@ -89,9 +95,26 @@ def comparisons(rows: Iterable[Row]) -> list[Comparison]:
             at.noise = row
         elif is_rival(row):
             at.rivals.append(row)
+    cases: dict[str | None, set[str]] = {}
     for comparison in found.values():
         comparison.rivals.sort(key=lambda row: float(row["us"]["median"]))
+        cases.setdefault(comparison.workload, set()).add(comparison.case)
+    for comparison in found.values():
+        comparison.variant = _variant(comparison.case, cases[comparison.workload])
     return list(found.values())
+
+
+def _variant(case: str, siblings: set[str]) -> str:
+    """What tells a case from its siblings: its first tensor's dtype, and the tensors and options that not all have."""
+    if len(siblings) < 2:
+        return ""
+
+    def parts(line: str) -> list[str]:
+        return [word.split("=")[0] if "[" in word else word for word in line.split()[1:]]
+
+    shared = set[str].intersection(*(set(parts(line)) for line in siblings))
+    own = [part for part in parts(case) if part not in shared and not part.endswith("scale")]
+    return " ".join([case.split("=", 1)[1].split("[", maxsplit=1)[0], *own])
 
 
 def worst_first(found: Iterable[Comparison]) -> list[Comparison]:

@@ -22,6 +22,7 @@ are not to be compared.
   bandwidth, or the arithmetic at its measured rate.
 - **speedup**: the fastest baseline's cold device time over weft's. It is a win or a loss only where the p10-p90
   intervals of both have nothing in common; otherwise both are level. The worst rows come first, and none is left out.
+  Where no baseline ran, the card's own copy and read of the same bytes stand in its place.
 """
 
 
@@ -46,7 +47,8 @@ def _line(cold: Comparison, others: dict[tuple[str, str], Comparison]) -> str:
     if cold.weft is not None and cold.timed is None:
         rival, speedup = f"wrong: {cold.weft['why']}", "-"
     else:
-        rival = f"{cold.best['name']} {_us(cold.best)}" if cold.best else "none applies"
+        fastest = [cold.best] if cold.best else cold.card
+        rival = ", ".join(f"{row['name']} {_us(row)}" for row in fastest) or "none applies"
         speedup = f"{ratio:.2f} {cold.verdict(cold.best)}" if ratio is not None else "-"
     name = f"`{cold.title}`"
     times = f"{_us(cold.timed)} | {other('device', 'hot')} | {other('eager', 'hot')}"
