@@ -163,7 +163,7 @@ TEST(AttentionPolicy, FillsAHopperCard) {
 Outcome verify_as(const char* line, const char* device) {
     Case c = Case::parse(line);
     c.infer();
-    const Reference reference(Instance(c, kCpu, 7, Values::usual));
+    Reference reference(Instance(c, kCpu, 7, Values::usual));
     Context context(kEmulator);
     DeviceInfo info = *find_device(device);
     info.type = DeviceType::emulator;

@@ -18,10 +18,6 @@ constexpr double kFloorTolerance = 0.97;
 // Entries of an op's list that are a vendor's library: baselines, unless they are what dispatch chooses.
 constexpr std::string_view kVendors[] = {"cublaslt", "cudnn"};
 
-std::size_t hash(const std::vector<std::byte>& bytes) {
-    return std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
 void reject(Result& result, std::string why) {
     result.checked = false;
     result.why = std::move(why);
@@ -116,11 +112,11 @@ std::string Bench::compare(const Callable& callable, std::size_t set) {
     if (callable.check) return callable.check(set);
     if (callable.deliver) callable.deliver(set);
     synchronize(context_.device(), context_.stream());
-    std::string why = reference_->compare(rotation_[set]).why;
-    if (!why.empty() || callable.side != Side::weft || !case_.contract().deterministic()) return why;
-    const std::size_t bits = hash(output_bits(rotation_[set]));
-    if (first_bits_ == 0) first_bits_ = bits;
-    return bits == first_bits_ ? "" : "two calls gave different bits";
+    const Outcome outcome = reference_->compare(rotation_[set]);
+    if (!outcome.passed || callable.side != Side::weft || !case_.contract().deterministic())
+        return outcome.why;
+    if (first_bits_ == 0) first_bits_ = outcome.bits;
+    return outcome.bits == first_bits_ ? "" : "two calls gave different bits";
 }
 
 std::string Bench::check_first(const Callable& callable) {

@@ -12,6 +12,7 @@
 
 #include "verify/parallel.h"
 #include "verify/random.h"
+#include "verify/written.h"
 
 namespace weft {
 
@@ -234,47 +235,32 @@ Reference::Reference(const Instance& operands, const ReferenceLimits& limits, st
     });
 }
 
-Outcome Reference::compare(const Instance& result) const {
-    Instance::Contents memory(case_.tensors.size());
-    for (std::size_t i = 0; i < memory.size(); ++i) {
-        if (case_.tensors[i].present && case_.tensors[i].alias < 0 && is_written(case_, i))
-            memory[i] = result.bytes(i);
+Outcome Reference::compare(const Instance& result) {
+    now_.resize(case_.tensors.size());
+    for (std::size_t i = 0; i < now_.size(); ++i) {
+        if (case_.tensors[i].present && case_.tensors[i].alias < 0) result.read(i, now_[i]);
     }
     std::vector<Outcome> outcomes(pieces_.size());
     parallel_for(pieces_.size(), threads_,
-                 [&](std::size_t n) { outcomes[n] = compare_piece(*pieces_[n], result, memory); });
+                 [&](std::size_t n) { outcomes[n] = compare_piece(*pieces_[n], result); });
     Outcome all;
     for (const Outcome& outcome : outcomes) {
         if (!outcome.passed) return outcome;
         all.worst = std::max(all.worst, outcome.worst);
     }
-    for (std::size_t i = 0; i < memory.size(); ++i) {  // what is not the op's to write
+    for (std::size_t i = 0; i < now_.size(); ++i) {
         if (!case_.tensors[i].present || case_.tensors[i].alias >= 0) continue;
-        std::vector<std::byte> got = memory[i].empty() ? result.bytes(i) : std::move(memory[i]);
-        const std::vector<std::byte>& before = result.initial(i);
-        for (std::size_t j = 0; j < memory.size(); ++j) {
-            if (!case_.tensors[j].present || owner_of(case_, j) != i) continue;
-            if (!case_.contract().fields()[j].writes()) continue;
-            const DType dtype = case_.tensors[j].dtype;
-            const std::int64_t first = static_cast<std::int64_t>(result.first_byte(j));
-            for_each_run(case_.tensors[j].over(nullptr, kCpu), [&](std::int64_t offset, std::int64_t count) {
-                const std::int64_t begin = first + offset * bits(dtype) / 8;
-                const std::int64_t end = first + ((offset + count) * bits(dtype) + 7) / 8;
-                std::copy(before.begin() + begin, before.begin() + end, got.begin() + begin);
-            });
-        }
-        if (got.empty() || std::memcmp(got.data(), before.data(), got.size()) == 0) continue;
-        const auto differs = std::mismatch(got.begin(), got.end(), before.begin()).first;
-        return failure(
-            fmt::format("{}: byte {} of its memory is not the op's to write, and changed",
-                        case_.contract().fields()[i].name,
-                        differs - got.begin() - static_cast<std::ptrdiff_t>(result.first_byte(i))));
+        const Memory memory = examine(now_[i], result.initial(i), written_spans(result, i), threads_);
+        all.bits = static_cast<std::size_t>(mix(all.bits ^ memory.hash));
+        if (memory.changed < 0) continue;
+        return failure(fmt::format("{}: byte {} of its memory is not the op's to write, and changed",
+                                   case_.contract().fields()[i].name,
+                                   memory.changed - static_cast<std::ptrdiff_t>(result.first_byte(i))));
     }
     return all;
 }
 
-Outcome Reference::compare_piece(const Piece& piece, const Instance& result,
-                                 const Instance::Contents& memory) const {
+Outcome Reference::compare_piece(const Piece& piece, const Instance& result) const {
     Outcome outcome;
     for (std::size_t i = 0; i < case_.tensors.size() && outcome.passed; ++i) {
         const TensorSpec& spec = case_.tensors[i];
@@ -286,7 +272,7 @@ Outcome Reference::compare_piece(const Piece& piece, const Instance& result,
                          bytes(spec.dtype, spec.offset);
             return spec.over(base, kCpu);
         };
-        const Tensor whole = view(memory[owner]), before = view(result.initial(owner));
+        const Tensor whole = view(now_[owner]), before = view(result.initial(owner));
         const Tensor got = share(whole, f, cuts_, piece.part);
         const Oracle::Record* record = piece.oracle.find(Contract::tensor(piece.call.data(), f).data);
         const std::int64_t skipped =
@@ -321,23 +307,6 @@ Outcome Reference::compare_piece(const Piece& piece, const Instance& result,
         });
     }
     return outcome;
-}
-
-std::vector<std::byte> output_bits(const Instance& result) {
-    const Case& c = result.source();
-    std::vector<std::byte> all;
-    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
-        const TensorSpec& spec = c.tensors[i];
-        if (!spec.present || !c.contract().fields()[i].writes()) continue;
-        const std::vector<std::byte> memory = result.bytes(owner_of(c, i));
-        const std::size_t first = result.first_byte(i);
-        for_each_run(spec.over(nullptr, kCpu), [&](std::int64_t offset, std::int64_t count) {
-            const auto begin =
-                memory.begin() + static_cast<std::ptrdiff_t>(first) + offset * bits(spec.dtype) / 8;
-            all.insert(all.end(), begin, begin + bytes(spec.dtype, count));
-        });
-    }
-    return all;
 }
 
 }  // namespace weft

@@ -179,10 +179,9 @@ void Instance::run(Context& context) const {
     synchronize(device_, context.stream());
 }
 
-std::vector<std::byte> Instance::bytes(std::size_t field) const {
-    std::vector<std::byte> out((*initial_)[field].size());
-    copy_bytes(out.data(), kCpu, memory_[field], device_, out.size());
-    return out;
+void Instance::read(std::size_t field, std::vector<std::byte>& into) const {
+    into.resize((*initial_)[field].size());
+    copy_bytes(into.data(), kCpu, memory_[field], device_, into.size());
 }
 
 std::size_t Instance::first_byte(std::size_t field) const {

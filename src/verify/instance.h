@@ -34,8 +34,8 @@ class Instance {
 
     Device device() const { return device_; }
     const Case& source() const { return case_; }
-    // A field's memory as it is now, guards included, on the host. Empty where absent or shared.
-    std::vector<std::byte> bytes(std::size_t field) const;
+    // Copies a field's memory as it is now, guards included, to the host. Empty where absent or shared.
+    void read(std::size_t field, std::vector<std::byte>& into) const;
     const std::vector<std::byte>& initial(std::size_t field) const { return (*initial_)[field]; }
     std::shared_ptr<const Contents> initial() const { return initial_; }
     void* memory(std::size_t field) const { return memory_[field]; }  // guards included

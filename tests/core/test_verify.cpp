@@ -121,10 +121,15 @@ TEST(Verifier, InputsDoNotDependOnTheDeviceOrOnOtherFields) {
                without = Case::parse("probe x=bf16[3,8]");
     const Instance a(c, kCpu, 5, Values::usual), b(c, kEmulator, 5, Values::usual),
         other(without, kCpu, 5, Values::usual);
-    EXPECT_EQ(a.bytes(0), b.bytes(0));
-    EXPECT_EQ(a.bytes(0), other.bytes(0));
-    EXPECT_NE(a.bytes(0), Instance(c, kCpu, 6, Values::usual).bytes(0));
-    EXPECT_NE(a.bytes(0), Instance(c, kCpu, 5, Values::tiny).bytes(0));
+    const auto bytes = [](const Instance& instance) {
+        std::vector<std::byte> now;
+        instance.read(0, now);
+        return now;
+    };
+    EXPECT_EQ(bytes(a), bytes(b));
+    EXPECT_EQ(bytes(a), bytes(other));
+    EXPECT_NE(bytes(a), bytes(Instance(c, kCpu, 6, Values::usual)));
+    EXPECT_NE(bytes(a), bytes(Instance(c, kCpu, 5, Values::tiny)));
 }
 
 TEST(Fuzzer, CountsWhatRanAndIsRepeatable) {
@@ -196,7 +201,7 @@ TEST(Parts, AgreeWithTheWholeCall) {
         Context context(kCpu);
         result.run(context);
         EXPECT_EQ(Reference(operands).sampled(), "");
-        const Reference sampled(operands, {.threads = 2, .operations = 1000, .elements = 1e6});
+        Reference sampled(operands, {.threads = 2, .operations = 1000, .elements = 1e6});
         EXPECT_THAT(sampled.sampled(), HasSubstr("parts (")) << line;
         const Outcome outcome = sampled.compare(result);
         EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
@@ -209,7 +214,7 @@ TEST(Parts, FindAWrongElementAndNameItsPlace) {
     const Instance operands(c, kCpu, 3, Values::usual), result(c, kCpu, 3, Values::usual);
     Context context(kCpu);
     result.run(context);
-    const Reference sampled(operands, {.threads = 2, .operations = 1000, .elements = 1e6});
+    Reference sampled(operands, {.threads = 2, .operations = 1000, .elements = 1e6});
     const Tensor out = static_cast<const Probe*>(result.call())->out;
     store_element(out.dtype, out.data, 99 * 8 + 7, 1e6);  // the last row is always looked at
     EXPECT_THAT(sampled.compare(result).why, HasSubstr("out[99,7]: got 1000000"));
