@@ -93,12 +93,14 @@ def _of_case(case: str, workload: str, chance: random.Random) -> list[Row]:
 
 
 def evidence(folder: Path, seed: int = 1) -> Path:
-    """A folder of evidence with a row for each of transformer.csv's case lines, chained."""
+    """A folder of evidence with a row for each of transformer.csv's case lines, chained: norms apart from the rest."""
     chance = random.Random(seed)
-    rows = [ENVIRONMENT]
+    suites = {"norms": [ENVIRONMENT], "transformer": [ENVIRONMENT]}
     with (ROOT / "workloads" / "transformer.csv").open(newline="") as file:
         for entry in csv.DictReader(file):
             for case in filter(None, entry["case"].split(";")):
-                rows += _of_case(case.strip(), f"transformer/{entry['row']}", chance)
-    add_rows(folder / "h200" / "transformer.jsonl", rows, chained=True)
+                suite = "norms" if entry["op"].endswith("norm") else "transformer"
+                suites[suite] += _of_case(case.strip(), f"{suite}/{entry['row']}", chance)
+    for suite, rows in suites.items():
+        add_rows(folder / "h200" / f"{suite}.jsonl", rows, chained=True)
     return folder

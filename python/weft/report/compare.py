@@ -117,14 +117,14 @@ def _variant(case: str, siblings: set[str]) -> str:
     return " ".join([case.split("=", 1)[1].split("[", maxsplit=1)[0], *own])
 
 
+def badness(c: Comparison) -> tuple[int, float, float]:
+    """Sorts: without a result, then slower than the best rival, then by the share of the floor."""
+    ratio = c.ratio(c.best)
+    return (0 if c.timed is None else 1, ratio if ratio is not None else 1e9, c.share or 1e9)
+
+
 def worst_first(found: Iterable[Comparison]) -> list[Comparison]:
-    """Without a result, then slower than the best rival, then by the share of the floor."""
-
-    def key(c: Comparison) -> tuple[int, float, float]:
-        ratio = c.ratio(c.best)
-        return (0 if c.timed is None else 1, ratio if ratio is not None else 1e9, c.share or 1e9)
-
-    return sorted(found, key=key)
+    return sorted(found, key=badness)
 
 
 def summary(found: Sequence[Comparison]) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weft.report.compare import Comparison, comparisons, worst_first
-from weft.report.rows import Row, read_all
+from weft.report.compare import Comparison, badness, comparisons
+from weft.report.rows import read_all
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def _record(c: Comparison, ours: Row | None, gpu: str, suite: str) -> dict[str, Any]:
-    c.weft = ours  # a pipeline has several of weft's: its precisions
-    timed, best = c.timed, c.best
+def _record(c: Comparison, gpu: str, suite: str) -> dict[str, Any]:
+    ours, timed, best = c.weft, c.timed, c.best
     interval = best.get("weft_speedup", {}) if best else {}
     several = suite == "pipelines" and ours is not None
     return {
@@ -40,17 +40,25 @@ def _record(c: Comparison, ours: Row | None, gpu: str, suite: str) -> dict[str, 
         "verdict": c.verdict(best) if timed else "wrong",
         "why": ours.get("why", "") if ours else "",
         "checked_on": ours.get("checked_on", "") if ours else "",
+        "card": [f"{row['name']}, {row['us']['median']:.2f}" for row in c.card],
         "wrong": [f"{row['name']}: wrong: {row['why']}" for row in c.wrong],
     }
 
 
-def records(folder: Path) -> Iterator[dict[str, Any]]:
-    """What the page shows, worst first within each file."""
+def records(folder: Path) -> list[dict[str, Any]]:
+    """What the page shows, worst first."""
+    entries = list(_comparisons(folder))
+    entries.sort(key=lambda entry: badness(entry[0]))
+    return [_record(*entry) for entry in entries]
+
+
+def _comparisons(folder: Path) -> Iterator[tuple[Comparison, str, str]]:
+    """Of every file, with its card and suite; a pipeline once for each of weft's precisions."""
     for path, rows in read_all(folder):
-        for c in worst_first(comparisons(rows)):
+        for c in comparisons(rows):
             ours = [row for row in c.all if row["side"] == "weft"] if path.stem == "pipelines" else [c.weft]
             for row in ours or [None]:
-                yield _record(c, row, path.parent.name, path.stem)
+                yield replace(c, weft=row), path.parent.name, path.stem
 
 
 def render(folder: Path) -> str:
@@ -58,7 +66,7 @@ def render(folder: Path) -> str:
     from plotly.offline import get_plotlyjs  # noqa: PLC0415 - only this page needs it
 
     environments = [row for _, rows in read_all(folder) for row in rows if "run" not in row]
-    data = json.dumps({"records": list(records(folder)), "environments": environments})
+    data = json.dumps({"records": records(folder), "environments": environments})
     page = TEMPLATE.read_text()
     for mark, text in (("/*PLOTLY*/", get_plotlyjs()), ("/*DATA*/", data)):
         page = page.replace(mark, text.replace("</script", "<\\/script"))
