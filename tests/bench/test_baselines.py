@@ -154,7 +154,7 @@ def test_peers_take_only_what_they_compute():
         "liger": "rms_norm x=bf16[5,64] weight=bf16[64] out=fp8_e4m3 scale=fp32[1]",
         "quack": "rms_norm x=bf16[5,64] weight=bf16[64] weight_offset=1",
         "flash-attn-4": "softmax x=bf16[5,64]",
-        "sglang diffusion": "layer_norm x=bf16[5,64] weight=bf16[64] bias=bf16[64]",
+        "sglang diffusion": "layer_norm x=bf16[5,64] weight=bf16[64] bias=bf16[64] weight_offset=1",
         "torch eager": "rms_norm x=bf16[5,64] rounding=eager",
     }
     for name, line in refused.items():

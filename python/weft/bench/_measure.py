@@ -193,10 +193,13 @@ def measure(line: str, options: Options, run: str, env: str, workload: str = "")
                 if not options.wants(baseline.name):
                     continue
                 reason = state(baseline, on_gpu)
+                try:
+                    if not reason:
+                        _add_baseline(session, baseline, on_gpu)
+                except Absent as missing:  # a part of it that this case needs
+                    reason = str(missing)
                 if reason:
                     absent[baseline.name] = reason
-                else:
-                    _add_baseline(session, baseline, on_gpu)
             answer = json.loads(function("bench.run")(session.id, run, env, workload))
         finally:
             session.close()
