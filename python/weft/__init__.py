@@ -7,9 +7,9 @@ output in the framework of its input (PyTorch, JAX, NumPy), `weft.rms_norm(x, we
 from __future__ import annotations
 
 from weft import names as names
+from weft._function import function as _function
 from weft._library import function as _function_of
 from weft._op import OPS as _OPS
-from weft._op import function as _function
 
 __version__: str = _function_of("version")()
 

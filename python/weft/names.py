@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from weft._contract import Option
-from weft._op import OPS, framework_of, run
+from weft._function import framework_of, run
+from weft._op import OPS
 
 
 @dataclass(frozen=True)

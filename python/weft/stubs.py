@@ -7,7 +7,8 @@ import textwrap
 from typing import Any
 
 from weft._contract import Contract, Field
-from weft._op import OPS, Op, docstring
+from weft._function import docstring
+from weft._op import OPS, Op
 
 _HEAD = '''\
 """weft: fused kernels for transformer inference, each with an executable specification."""
