@@ -250,7 +250,7 @@ Outcome Reference::compare(const Instance& result) {
     }
     for (std::size_t i = 0; i < now_.size(); ++i) {
         if (!case_.tensors[i].present || case_.tensors[i].alias >= 0) continue;
-        const Memory memory = examine(now_[i], result.initial(i), written_spans(result, i), threads_);
+        const Examined memory = examine(now_[i], result.initial(i), written_spans(result, i), threads_);
         all.bits = static_cast<std::size_t>(mix(all.bits ^ memory.hash));
         if (memory.changed < 0) continue;
         return failure(fmt::format("{}: byte {} of its memory is not the op's to write, and changed",

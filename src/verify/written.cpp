@@ -52,8 +52,8 @@ std::vector<Span> written_spans(const Instance& instance, std::size_t owner) {
     return merged;
 }
 
-Memory examine(const std::vector<std::byte>& now, const std::vector<std::byte>& before,
-               const std::vector<Span>& spans, std::size_t threads) {
+Examined examine(const std::vector<std::byte>& now, const std::vector<std::byte>& before,
+                 const std::vector<Span>& spans, std::size_t threads) {
     std::vector<Piece> pieces;
     std::int64_t at = 0;
     for (const Span span : spans) {
@@ -74,7 +74,7 @@ Memory examine(const std::vector<std::byte>& now, const std::vector<std::byte>& 
             piece.changed = differs - now.begin();
         }
     });
-    Memory memory;
+    Examined memory;
     for (const Piece& piece : pieces) {
         if (piece.written) memory.hash = static_cast<std::size_t>(mix(memory.hash ^ piece.hash));
         if (memory.changed < 0) memory.changed = piece.changed;

@@ -16,11 +16,11 @@ struct Span {
 // Where the outputs that live in field `owner`'s memory have their elements: in order, and nothing twice.
 std::vector<Span> written_spans(const Instance& instance, std::size_t owner);
 
-struct Memory {
+struct Examined {
     std::int64_t changed = -1;  // the first byte between the spans that is not what it was; -1: none
     std::size_t hash = 0;       // of the bytes in the spans
 };
-Memory examine(const std::vector<std::byte>& now, const std::vector<std::byte>& before,
-               const std::vector<Span>& spans, std::size_t threads);
+Examined examine(const std::vector<std::byte>& now, const std::vector<std::byte>& before,
+                 const std::vector<Span>& spans, std::size_t threads);
 
 }  // namespace weft
