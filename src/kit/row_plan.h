@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -136,11 +137,15 @@ inline double home_burden(const RowPlan& plan, const RowProblem& problem) {
     }
 }
 
-// The share of the time that the blocks of a cluster wait for each other: it grows with each doubling, and less where
+// How often a row is halved between the blocks of a cluster.
+inline double halvings(const RowPlan& plan) {
+    return std::bit_width(static_cast<unsigned>(plan.cluster)) - 1;
+}
+
+// The share of the time that the blocks of a cluster wait for each other: it grows with each halving, and less where
 // a thread has more to load in between. (Fitted to uniform kernels alone.)
 inline double exchange_cost(const RowPlan& plan, const RowProblem& problem) {
-    double split = 0;
-    for (int c = plan.cluster; c > 1; c /= 2) split += 1;
+    const double split = halvings(plan);
     if (!row_form(plan, problem).uniform) return 0.01 * split;
     return (fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
 }
@@ -151,15 +156,13 @@ inline double exchange_cost(const RowPlan& plan, const RowProblem& problem) {
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int resident = resident_blocks(plan, problem, device);
     if (resident == 0) return -1;
-    double split = 0;
-    for (int c = plan.cluster; c > 1; c /= 2) split += 1;
     const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
     if (static_cast<double>(problem.rows) * row_bytes <= 65536.0 * device.sms) {
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
         const double waves = static_cast<double>(plan.blocks(problem.rows)) / (device.sms * resident);
         return 1000 - slots - 3 * std::max(0.0, waves - 1) - (plan.vectors <= 0 ? 2 : 0) -
-               (plan.cluster > 1 ? 2 : 0) - 0.5 * split - (plan.lanes > 32 ? 0.25 : 0) -
+               (plan.cluster > 1 ? 2 : 0) - 0.5 * halvings(plan) - (plan.lanes > 32 ? 0.25 : 0) -
                (plan.lanes > 512 ? 1.5 : 0);
     }
     static constexpr double kOverlap[] = {0, 0.6, 0.93, 0.96, 1};
