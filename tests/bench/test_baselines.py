@@ -117,6 +117,24 @@ def test_a_wrong_baseline_gets_no_time(monkeypatch, after, said):
     assert all(row["checked"] for row in rows if row["side"] == "weft")
 
 
+class Partial(baselines.Baseline):
+    name = "partial"
+    about = "is here, but not all that a case needs"
+
+    def version(self) -> str:
+        return "1.0"
+
+    def prepare(self, case: baselines.Case) -> baselines.Compute:
+        raise baselines.Absent("its softmax is not here")
+
+
+def test_what_a_baseline_lacks_for_a_case_is_told(monkeypatch):
+    monkeypatch.setattr("weft.bench._measure.every", lambda: [Partial()])
+    measured = measure("softmax x=fp32[5,64]", QUICK, "run", "env")
+    assert measured.absent == {"partial": "its softmax is not here"}
+    assert all(row["checked"] for row in measured.rows if row["side"] == "weft")
+
+
 def test_what_is_not_here_says_why():
     states = {b.name: baselines.state(b, on_gpu=False) for b in baselines.every()}
     assert {

@@ -160,13 +160,36 @@ TEST(Emulated, KernelsAreMeasuredForTests) {
     if (find_op("residual_add")->implementations[static_cast<int>(DeviceType::emulator)].empty())
         GTEST_SKIP();
     BenchOptions options = quick();
-    options.sample = {.rounds = 1, .replay_us = 1, .seed = 1};
+    options.sample = {.rounds = 1, .replay_us = 1, .seed = 1, .eager = false};
     const Case c = Case::parse("residual_add x=bf16[1024,64] residual=bf16[1024,64]");
     Bench bench(c, kEmulator, options);
     bench.add_weft();
     bench.add_card();
     EXPECT_GT(bench.sets(), 4u) << "three times an L2 of 1 MB";
-    for (const Result& result : bench.run().results) EXPECT_TRUE(result.checked) << result.name << result.why;
+    const Measurement m = bench.run();
+    for (const Result& result : m.results) EXPECT_TRUE(result.checked) << result.name << ": " << result.why;
+    EXPECT_FALSE(m.weft()->at(Time::eager, Cache::hot));
+}
+
+// What has a check of its own is asked about the set that was worked on: first, and after the cold and the hot samples.
+TEST(Measuring, ChecksTheSetThatWasWorkedOn) {
+    if (find_op("residual_add")->implementations[static_cast<int>(DeviceType::emulator)].empty())
+        GTEST_SKIP();
+    BenchOptions options = quick();
+    options.sample = {.rounds = 1, .replay_us = 1, .seed = 1};
+    Bench bench(Case::parse("residual_add x=bf16[1024,64] residual=bf16[1024,64]"), kEmulator, options);
+    bench.add_weft();
+    std::vector<std::size_t> checked;
+    Callable probe;
+    probe.name = "probe";
+    probe.call = [](std::size_t) {};
+    probe.check = [&](std::size_t set) {
+        checked.push_back(set);
+        return std::string();
+    };
+    bench.add(probe);
+    bench.run();
+    EXPECT_THAT(checked, testing::ElementsAre(0u, bench.sets() - 1, 0u));
 }
 
 }  // namespace

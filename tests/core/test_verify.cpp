@@ -8,6 +8,7 @@
 #include "tests/core/probe.h"
 #include "verify/fuzz.h"
 #include "verify/trial.h"
+#include "verify/written.h"
 
 namespace weft::test {
 namespace {
@@ -206,6 +207,27 @@ TEST(Parts, AgreeWithTheWholeCall) {
         const Outcome outcome = sampled.compare(result);
         EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
         EXPECT_TRUE(Reference(operands).compare(result).passed) << line;
+    }
+}
+
+// Longer than what one thread takes at a time, and written in two places.
+TEST(Written, TellsChangesBetweenFromChangesWithin) {
+    const std::vector<std::byte> before(std::size_t{40} << 20);
+    const std::vector<Span> spans = {{100, 200}, {30 << 20, 31 << 20}};
+    const auto changed_at = [&](std::int64_t at) {
+        std::vector<std::byte> now = before;
+        now[static_cast<std::size_t>(at)] = std::byte{1};
+        return examine(now, before, spans, 2);
+    };
+    const Examined same = examine(before, before, spans, 2);
+    EXPECT_EQ(same.changed, -1);
+    for (const std::int64_t within : {100, 199, 30 << 20, (31 << 20) - 1}) {
+        EXPECT_EQ(changed_at(within).changed, -1);
+        EXPECT_NE(changed_at(within).hash, same.hash);
+    }
+    for (const std::int64_t between : {0, 99, 200, (30 << 20) - 1, 31 << 20, (40 << 20) - 1}) {
+        EXPECT_EQ(changed_at(between).changed, between);
+        EXPECT_EQ(changed_at(between).hash, same.hash);
     }
 }
 
