@@ -23,10 +23,10 @@ kit::RowTiles tiles(const GatedActivation& op, const DeviceInfo& device) {
     return kit::tile_rows(rows, dim, kWidth, 1, device);
 }
 
-GateAndUp inputs(const GatedActivation& op) {
+GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device) {
     const auto [gate, up] = halves(op);
-    return {.gate = kit::vector_rows(gate, kWidth),
-            .up = kit::vector_rows(up, kWidth),
+    return {.gate = kit::input_rows(gate, kWidth, device),
+            .up = kit::input_rows(up, kWidth, device),
             .activation = static_cast<kit::Activation>(op.activation)};
 }
 
@@ -38,7 +38,7 @@ void launch_as(const GateAndUp& in, const GatedOut& out, const kit::RowTiles& t,
 void launch_vectors(const GatedActivation& op, Context& context) {
     using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
-    const GateAndUp in = inputs(op);
+    const GateAndUp in = inputs(op, context.info());
     const GatedOut out{kit::vector_rows(op.out, kWidth), op.scale ? op.scale.as<const float>() : nullptr};
     const bool known =
         kit::whole_vectors(t, kWidth, {in.gate, in.up, out.rows}) &&
@@ -70,7 +70,7 @@ void launch_token(const GatedActivation& op, Context& context) {
                                   .out_stride = fold_rows(op.out)->stride,
                                   .out_aligned = kit::rows_aligned(op.out, kWidth),
                                   .scale = op.token_scale.as<float>()};
-    const GateAndUp in = inputs(op);
+    const GateAndUp in = inputs(op, context.info());
     kit::with_input(in.gate.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         kit::launch("gated_activation_token", gated_activation_token<T>, token_shape(op), context.stream(),

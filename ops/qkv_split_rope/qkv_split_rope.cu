@@ -7,6 +7,9 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+// Units that the tokens of a block have, at most, where it takes several: one a thread.
+constexpr std::int64_t kMostUnits = 256;
+
 struct SplitPlan {
     int block_tokens;
     unsigned threads, blocks;
@@ -20,7 +23,7 @@ SplitPlan plan(const QkvSplitRope& op, const DeviceInfo& device) {
     const std::int64_t units =
         (q_heads + kv_heads) * kit::head_units(r) + kv_heads * kit::copy_units(r.head_dim);
     SplitPlan plan{};
-    plan.block_tokens = kit::tokens_a_block(tokens, units, device);
+    plan.block_tokens = kit::tokens_a_block(tokens, units, kMostUnits, device);
     plan.threads = kit::unit_threads(units * plan.block_tokens, r.count * plan.block_tokens);
     plan.blocks = static_cast<unsigned>(kit::divide_up(tokens, plan.block_tokens));
     plan.launches = kit::turn_launches(op.rotated());

@@ -29,7 +29,8 @@ void launch_as(const Quantize& op, const kit::VectorRows& in, const kit::VectorR
 void launch_given(const Quantize& op, Context& context) {
     using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
-    const kit::VectorRows in = kit::vector_rows(op.x, kWidth), out = kit::vector_rows(op.out, kWidth);
+    const kit::VectorRows in = kit::input_rows(op.x, kWidth, context.info()),
+                          out = kit::vector_rows(op.out, kWidth);
     const bool known = kit::whole_vectors(t, kWidth, {in, out}) &&
                        kit::with_types<Types<bf16, e4m3>, Types<half, e4m3>, Types<float, e4m3>>(
                            in.dtype, out.dtype, [&](auto types) {

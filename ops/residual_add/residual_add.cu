@@ -21,8 +21,8 @@ void launch_as(const SumParams& params, const kit::RowTiles& t, Context& context
 
 void launch(const ResidualAdd& op, Context& context) {
     using kit::bf16, kit::half, kit::Types;
-    SumParams p{.x = kit::vector_rows(op.x, kWidth),
-                .residual = kit::vector_rows(op.residual, kWidth),
+    SumParams p{.x = kit::input_rows(op.x, kWidth, context.info()),
+                .residual = kit::input_rows(op.residual, kWidth, context.info()),
                 .bias = kit::vector_rows(op.bias, kWidth),
                 .out = kit::vector_rows(op.out, kWidth)};
     p.bias.stride = p.bias.pitch = 0;

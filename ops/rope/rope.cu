@@ -7,6 +7,9 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+// Units that the tokens of a block have, at most, where it takes several: more bytes that wait for angles once.
+constexpr std::int64_t kMostUnits = 640;
+
 struct RopePlan {
     int block_tokens;
     std::int64_t heads;  // of a block
@@ -24,7 +27,7 @@ RopePlan plan(const Rope& op, const DeviceInfo& device) {
     RopePlan plan{};
     plan.heads = std::max<std::int64_t>(
         1, kit::divide_up(heads, std::max<std::int64_t>(1, kit::divide_up(heads, most))));
-    plan.block_tokens = kit::tokens_a_block(tokens, plan.heads * units, device);
+    plan.block_tokens = kit::tokens_a_block(tokens, plan.heads * units, kMostUnits, device);
     const std::int64_t blocks = kit::divide_up(tokens, plan.block_tokens);
     while (blocks * kit::divide_up(heads, plan.heads) < device.sms && plan.heads / 2 * units >= fewest)
         plan.heads = kit::divide_up(plan.heads, 2);

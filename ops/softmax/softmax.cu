@@ -17,7 +17,7 @@ void launch(const Softmax& op, Context& context) {
     const RowProblem rows = problem(op);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
     const SoftmaxParams p{.shape = kit::row_shape(rows, plan),
-                          .in = kit::row_input(op.x, {}, {}),
+                          .in = kit::row_input(plan, op.x, {}, {}),
                           .out = kit::row_operand(op.out),
                           .scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E)};
     kit::with_row_kernel<kForms>(

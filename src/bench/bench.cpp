@@ -26,6 +26,12 @@ void reject(Result& result, std::string why) {
     }
 }
 
+// The first line of what an exception says.
+std::string failure(const std::exception& e) {
+    const std::string_view what = e.what();
+    return std::string(kFailed) + std::string(what.substr(0, what.find('\n')));
+}
+
 // What goes wrong in a callable is its result; a CUDA error may have cost the device's context, and ends all.
 template <class Work>
 std::string guarded(Work work) {
@@ -33,9 +39,9 @@ std::string guarded(Work work) {
         return work();
     } catch (const Error& e) {
         if (e.code() == ErrorCode::cuda) throw;
-        return e.what();
+        return failure(e);
     } catch (const std::exception& e) {
-        return e.what();
+        return failure(e);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/callable.h"
@@ -27,12 +28,14 @@ const char* name(Side side);
 const char* name(Time time);
 const char* name(Cache cache);
 
+inline constexpr std::string_view kFailed = "failed: ";  // begins why there is no result at all
+
 struct Result {
     std::string name;
     Side side = Side::baseline;
     bool computes = true;  // false: it moves the case's bytes, and is no rival
     bool checked = false;  // right before and after timing; without it there are no times
-    std::string why;       // what was wrong
+    std::string why;       // what was wrong, or kFailed and what it said
     std::optional<Timing> times[2][2];
 
     std::optional<Timing>& at(Time t, Cache c) { return times[static_cast<int>(t)][static_cast<int>(c)]; }

@@ -34,7 +34,7 @@ std::string comparison(const Result* weft, const Result& r) {
 
 std::string line_of(const Measurement& m, const Result& r, const DeviceInfo& device) {
     std::string text = fmt::format("  {:<9}{:<44}", name(r.side), r.name);
-    if (!r.checked) return text + "wrong: " + r.why + "\n";
+    if (!r.checked) return text + (r.why.starts_with(kFailed) ? "" : "wrong: ") + r.why + "\n";
     const auto& cold = r.at(Time::device, Cache::cold);
     const bool floor = m.floor_us > 0 && cold && r.name != "card launch";
     text += fmt::format(" {:>9} {:>9} {:>9} {:>6} {:>12}  {}", microseconds(r, Time::device, Cache::cold),

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kit/convert.cuh"
+#include "kit/l2_keep.h"
 #include "kit/launch.h"
 #include "kit/ptx/pdl.cuh"
 #include "kit/target.h"
@@ -145,6 +146,7 @@ struct VectorRows {
     unsigned pitch = 0;       // the same in bytes, which whole vectors are found by
     DType dtype = DType::fp32;
     bool aligned = false;  // every row begins where a vector may be loaded whole
+    bool keep = false;     // L2 keeps it after all else (L2Policy)
 };
 
 // Host: `tensor` in vectors of `width`.
@@ -156,6 +158,12 @@ inline VectorRows vector_rows(const Tensor& tensor, int width) {
             .pitch = static_cast<unsigned>(bytes(tensor.dtype, stride)),
             .dtype = tensor.dtype,
             .aligned = rows_aligned(tensor, width)};
+}
+// Host: the same of a tensor that a kernel reads once.
+inline VectorRows input_rows(const Tensor& tensor, int width, const DeviceInfo& device) {
+    VectorRows rows = vector_rows(tensor, width);
+    rows.keep = tensor && l2_keeps_input(bytes(tensor.dtype, tensor.numel()), device);
+    return rows;
 }
 
 // A thread's vector in the tiles of a batch of one: one of which it is known when the kernel is compiled that
@@ -171,7 +179,8 @@ struct PartVector {
 template <class T, int N>
 __device__ __forceinline__ Vec<T, N> load(const VectorRows& rows, const WholeVector& at) {
     const char* row = static_cast<const char*>(rows.data) + std::uint64_t{at.row} * rows.pitch;
-    return load_aligned<N>(reinterpret_cast<const T*>(row + std::uint64_t{at.vector} * (N * sizeof(T))));
+    const T* from = reinterpret_cast<const T*>(row + std::uint64_t{at.vector} * (N * sizeof(T)));
+    return load_aligned<N>(from, l2_policy(rows.keep));
 }
 template <class T, int N>
 __device__ __forceinline__ Vec<T, N> load(const VectorRows& rows, const PartVector& at) {

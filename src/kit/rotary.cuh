@@ -241,11 +241,12 @@ __device__ __forceinline__ void finish_unit(const Rotation& r, T* head, const Un
     store_vector(head + place.at[1], from_floats<T>(high), kWhole ? kTurnWidth : place.count[1], kWhole);
 }
 
-// Host: how many tokens a block takes, a power of two: as many as give its threads a unit each, and leave
+// Host: how many tokens of `units` a block takes, a power of two: as many as have up to `most` units together, and leave
 // blocks for every multiprocessor.
-inline int tokens_a_block(std::int64_t tokens, std::int64_t units, const DeviceInfo& device) {
+inline int tokens_a_block(std::int64_t tokens, std::int64_t units, std::int64_t most,
+                          const DeviceInfo& device) {
     int count = kTurnTokens;
-    while (count > 1 && (count * units > 256 || divide_up(tokens, count) < 2 * device.sms)) count /= 2;
+    while (count > 1 && (count * units > most || divide_up(tokens, count) < 2 * device.sms)) count /= 2;
     return count;
 }
 

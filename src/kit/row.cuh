@@ -151,8 +151,10 @@ class RowSlice {
     static_assert(!kUniform || V > 0, "uniform rows are held in registers");
 
    public:
-    // Of an operand that is there.
-    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row) {
+    // Of an operand that is there. `policy`: none or an L2Policy.
+    template <class... Policy>
+    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, std::int64_t row,
+                                         Policy... policy) {
         from_ = &from;
         row_ = row;
         if constexpr (V != kStreamedRow) {
@@ -164,7 +166,7 @@ class RowSlice {
                 if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
                     cp_async_16(&home_.at(v), data + index);
                 } else {
-                    home_.at(v) = load_words<N>(data + index);
+                    home_.at(v) = load_words<N>(data + index, policy...);
                 }
             });
             if constexpr (V == kSharedRow && sizeof(Vec<T, N>) == 16) {
@@ -230,6 +232,7 @@ class RowSlice {
 // What a row is made of: x, or round(x + residual), which goes to residual_out too where that is present.
 struct RowInput {
     RowOperand x, residual, residual_out;
+    bool keep = false;  // L2 keeps x and residual after all else (L2Policy)
 };
 
 // A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
@@ -248,10 +251,17 @@ class Row {
     __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
         constexpr bool kRoom = V == 1 || V == 2;
         in_ = &in;
-        x_.load(part, in.x, part.row);
-        if (!kForm.residual || (!kForm.uniform && in.residual.data == nullptr)) return meanwhile();
         RowSlice<T, N, V == kSharedRow ? kStreamedRow : V, kForm.uniform> residual;
-        residual.load(part, in.residual, part.row);
+        const bool sum = kForm.residual && (kForm.uniform || in.residual.data != nullptr);
+        if constexpr (kForm.uniform) {
+            const L2Policy policy = l2_policy(in.keep);
+            x_.load(part, in.x, part.row, policy);
+            if (sum) residual.load(part, in.residual, part.row, policy);
+        } else {
+            x_.load(part, in.x, part.row);
+            if (sum) residual.load(part, in.residual, part.row);
+        }
+        if (!sum) return meanwhile();
         if constexpr (kRoom) meanwhile();
         add(in, residual);
         if constexpr (!kRoom) meanwhile();

@@ -18,8 +18,9 @@ inline RowOperand row_operand(const Tensor& tensor) {
 inline RowOperand shared_row(const Tensor& tensor) {
     return tensor ? RowOperand{tensor.data, 0, tensor.dtype} : RowOperand{};
 }
-inline RowInput row_input(const Tensor& x, const Tensor& residual, const Tensor& residual_out) {
-    return {row_operand(x), row_operand(residual), row_operand(residual_out)};
+inline RowInput row_input(const RowPlan& plan, const Tensor& x, const Tensor& residual,
+                          const Tensor& residual_out) {
+    return {row_operand(x), row_operand(residual), row_operand(residual_out), plan.keep};
 }
 inline RowOutput row_output(const Tensor& out, const Tensor& scale, const Tensor& token_scale) {
     return {row_operand(out), scale ? scale.as<float>() : nullptr,

@@ -29,7 +29,7 @@ RowProblem norm_problem(const Op& op, const RowForm& forms = {}) {
 template <class Op>
 RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
     return {.shape = row_shape(rows, plan),
-            .in = row_input(op.x, op.residual, op.residual_out),
+            .in = row_input(plan, op.x, op.residual, op.residual_out),
             .weight = shared_row(op.weight),
             .bias = shared_row(op.bias),
             .to = row_output(op.out, op.scale, op.token_scale),

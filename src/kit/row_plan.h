@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kit/group_scope.h"
+#include "kit/l2_keep.h"
 #include "weft/device_info.h"
 
 namespace weft {
@@ -25,6 +26,7 @@ struct RowPlan {
     int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
     int rows = 1;     // rows of a block
     int cluster = 1;  // blocks that share a row
+    bool keep = false;  // L2 keeps the rows that are read after all else
 
     int threads() const { return lanes * rows; }
     GroupScope scope() const {
@@ -45,7 +47,8 @@ inline std::string to_string(const RowPlan& plan) {
                              : plan.vectors == kStreamedRow ? "streamed"
                                                             : std::to_string(plan.vectors);
     return "lanes=" + std::to_string(plan.lanes) + " vectors=" + home + "x" + std::to_string(plan.width) +
-           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster);
+           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster) +
+           (plan.keep ? " l2=input" : "");
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
@@ -132,7 +135,7 @@ inline double home_burden(const RowPlan& plan, const RowProblem& problem) {
         case 1: return 6;
         case 2: return 1.5;
         case 4: return 0;
-        case 8: return 0.5;
+        case 8: return 0.25;
         default: return problem.form.uniform ? 8 : 4;
     }
 }
@@ -213,6 +216,7 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
         for (const int held : detail::kRowVectors) consider(held, 0, cluster);
         for (const int lanes : {256, 512}) consider(kSharedRow, lanes, cluster);
     }
+    best.keep = l2_keeps_input(problem.rows * problem.dim * problem.element_bytes, device);
     return best;
 }
 

@@ -55,18 +55,18 @@ __device__ __forceinline__ Words<T, N> opaque(Words<T, N> words) {
     return words;
 }
 
-// The address must be aligned to alignof(Vec<T, N>).
-template <int N, class T>
-__device__ __forceinline__ Words<T, N> load_words(const T* from) {
+// The address must be aligned to alignof(Vec<T, N>). `policy`: none or an L2Policy.
+template <int N, class T, class... Policy>
+__device__ __forceinline__ Words<T, N> load_words(const T* from, Policy... policy) {
     Words<T, N> words;
 #pragma unroll
     for (int i = 0; i < Words<T, N>::kCount; ++i)
-        words.at[i] = load(reinterpret_cast<const typename Words<T, N>::Word*>(from) + i);
+        words.at[i] = load(reinterpret_cast<const typename Words<T, N>::Word*>(from) + i, policy...);
     return words;
 }
-template <int N, class T>
-__device__ __forceinline__ Vec<T, N> load_aligned(const T* from) {
-    return as_vector<T, N>(load_words<N>(from));
+template <int N, class T, class... Policy>
+__device__ __forceinline__ Vec<T, N> load_aligned(const T* from, Policy... policy) {
+    return as_vector<T, N>(load_words<N>(from, policy...));
 }
 template <class T, int N>
 __device__ __forceinline__ void store_aligned(T* to, const Vec<T, N>& vector) {

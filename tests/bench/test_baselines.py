@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +16,7 @@ pytest.importorskip("weft")
 
 from weft import baselines  # noqa: E402 - only where both can be imported
 from weft.bench import Options, environment, measure  # noqa: E402
-from weft.bench._measure import view_of  # noqa: E402
+from weft.bench._measure import Foreign, view_of  # noqa: E402
 
 from tests.paths import PYTHON_PATH  # noqa: E402
 
@@ -115,6 +117,22 @@ def test_a_wrong_baseline_gets_no_time(monkeypatch, after, said):
     assert wrong["us"] is None and wrong["checked"] is False
     assert wrong["why"].startswith(said)
     assert all(row["checked"] for row in rows if row["side"] == "weft")
+
+
+def test_a_result_gives_its_memory_to_the_next_of_its_set():
+    made, alive = [], []
+
+    def compute(t):
+        alive.append(sum(ref() is not None for ref in made))
+        y = t["x"] + 1
+        made.append(weakref.ref(y))
+        return {"out": y}
+
+    foreign = Foreign(SimpleNamespace(operands=lambda index: {"x": torch.ones(4) * index}), compute)
+    for index in (0, 1, 0, 1, 1):
+        foreign.call(index)
+    assert alive == [0, 1, 1, 1, 1], "only the other set's result lives on"
+    assert [float(foreign.latest[index]["out"][0]) for index in (0, 1)] == [1, 2]
 
 
 class Partial(baselines.Baseline):

@@ -122,7 +122,7 @@ TEST(Refusal, ThrowsInTheMiddle) {
         if (++calls == 3) throw std::runtime_error("out of luck");
         right(op);
     });
-    expect_refused(c, measured(c), "out of luck");
+    expect_refused(c, measured(c), "failed: out of luck");
 }
 
 TEST(Refusal, AWrongBaselineSaysSoAndTheOthersAreTimed) {

@@ -79,6 +79,7 @@ class Session:
         }
         self.case = case
         self.id = function("bench.open")(case.line, options.device, 0, stream, json.dumps(given))
+        self.pool = torch.cuda.graph_pool_handle() if options.device == "cuda" else None  # of all graphs
         self._operands: dict[int, dict[str, torch.Tensor]] = {}
 
     def operands(self, index: int) -> dict[str, torch.Tensor]:
@@ -100,7 +101,7 @@ class Foreign:
     """A baseline's way to compute a case, as what the harness calls.
 
     Results of all operand sets stay alive, so that they lie apart in memory as the sets do; those of a graph are the
-    memory that its replays write.
+    memory that its replays write. What a graph needs besides, all graphs of a session share: they run one by one.
     """
 
     def __init__(self, session: Session, compute: Compute) -> None:
@@ -111,16 +112,21 @@ class Foreign:
 
     def call(self, index: int) -> None:
         """One call from the host."""
-        self.eager[index] = self.compute(self.session.operands(index)) or {}
+        self._compute(index, self.eager)
         self.latest = self.eager
+
+    def _compute(self, index: int, results: Results) -> None:
+        """A set's result in place of its last one, whose memory it may take."""
+        results.pop(index, None)
+        results[index] = self.compute(self.session.operands(index)) or {}
 
     def record(self, sets: int, calls: int) -> Any:
         """What replays a graph of that many calls."""
         graph, results = torch.cuda.CUDAGraph(), Results()
         stream = torch.cuda.current_stream()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, self.session.pool, stream, capture_error_mode="thread_local"):
             for i in range(calls):
-                results[i % sets] = self.compute(self.session.operands(i % sets)) or {}
+                self._compute(i % sets, results)
         self.graphs.append(graph)
 
         def replay() -> None:

@@ -94,6 +94,39 @@ __device__ __forceinline__ V load(const V* address) {
 #endif
 }
 
+// How long L2 keeps the lines that loads bring: as any other, or after all others. Where far more passes through than
+// L2 holds, keeping what was read makes room of what was written: a card's DRAM then moves more bytes a second
+// (measured; no manual says so).
+struct L2Policy {
+    uint64_t bits = 0;
+};
+__device__ __forceinline__ L2Policy l2_policy(bool keep) {
+#if defined(WEFT_EMULATOR)
+    return {static_cast<uint64_t>(keep)};
+#else
+    L2Policy normal, last;
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal.bits));
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(last.bits));
+    return keep ? last : normal;
+#endif
+}
+
+// Loads of less than 16 bytes know no policy.
+template <typename V>
+__device__ __forceinline__ V load(const V* address, [[maybe_unused]] L2Policy policy) {
+#if !defined(WEFT_EMULATOR)
+    if constexpr (sizeof(V) == 16) {
+        uint4 raw;
+        asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                     : "=r"(raw.x), "=r"(raw.y), "=r"(raw.z), "=r"(raw.w)
+                     : "l"(address), "l"(policy.bits)
+                     : "memory");
+        return detail::from_raw<V>(raw);
+    }
+#endif
+    return load(address);
+}
+
 // Global memory that no thread writes while the kernel runs.
 template <typename V>
 __device__ __forceinline__ V load_readonly(const V* address) {
