@@ -8,6 +8,7 @@ import subprocess
 import sys
 import weakref
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -16,7 +17,7 @@ pytest.importorskip("weft")
 
 from weft import baselines  # noqa: E402 - only where both can be imported
 from weft.bench import Options, environment, measure  # noqa: E402
-from weft.bench._measure import Foreign, view_of  # noqa: E402
+from weft.bench._measure import Foreign, Session, view_of  # noqa: E402
 
 from tests.paths import PYTHON_PATH  # noqa: E402
 
@@ -120,7 +121,8 @@ def test_a_wrong_baseline_gets_no_time(monkeypatch, after, said):
 
 
 def test_a_result_gives_its_memory_to_the_next_of_its_set():
-    made, alive = [], []
+    made: list[weakref.ref[torch.Tensor]] = []
+    alive: list[int] = []
 
     def compute(t):
         alive.append(sum(ref() is not None for ref in made))
@@ -128,7 +130,8 @@ def test_a_result_gives_its_memory_to_the_next_of_its_set():
         made.append(weakref.ref(y))
         return {"out": y}
 
-    foreign = Foreign(SimpleNamespace(operands=lambda index: {"x": torch.ones(4) * index}), compute)
+    session = cast(Session, SimpleNamespace(operands=lambda index: {"x": torch.ones(4) * index}))
+    foreign = Foreign(session, compute)
     for index in (0, 1, 0, 1, 1):
         foreign.call(index)
     assert alive == [0, 1, 1, 1, 1], "only the other set's result lives on"
