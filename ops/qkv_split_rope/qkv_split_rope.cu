@@ -7,8 +7,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Units that the tokens of a block have, at most, where it takes several: one a thread.
-constexpr std::int64_t kMostUnits = 256;
+// A unit a thread, where a block takes several tokens.
+constexpr kit::UnitLimits kLimits{.threads = 512, .units = 256};
 
 struct SplitPlan {
     int block_tokens;
@@ -23,8 +23,8 @@ SplitPlan plan(const QkvSplitRope& op, const DeviceInfo& device) {
     const std::int64_t units =
         (q_heads + kv_heads) * kit::head_units(r) + kv_heads * kit::copy_units(r.head_dim);
     SplitPlan plan{};
-    plan.block_tokens = kit::tokens_a_block(tokens, units, kMostUnits, device);
-    plan.threads = kit::unit_threads(units * plan.block_tokens, r.count * plan.block_tokens);
+    plan.block_tokens = kit::tokens_a_block(tokens, units, r.count, kLimits, device);
+    plan.threads = kit::unit_threads(units * plan.block_tokens, r.count * plan.block_tokens, kLimits);
     plan.blocks = static_cast<unsigned>(kit::divide_up(tokens, plan.block_tokens));
     plan.launches = kit::turn_launches(op.rotated());
     return plan;

@@ -7,8 +7,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Units that the tokens of a block have, at most, where it takes several: more bytes that wait for angles once.
-constexpr std::int64_t kMostUnits = 640;
+// Two units a thread: twice the bytes for one wait for angles, in blocks of which several fit on a multiprocessor.
+constexpr kit::UnitLimits kLimits{.threads = 320, .units = 640};
 
 struct RopePlan {
     int block_tokens;
@@ -17,7 +17,7 @@ struct RopePlan {
     std::int64_t launches;
 };
 
-// A block takes as many heads as give 512 threads a unit each, fewer where the blocks would not occupy every
+// A block takes as many heads as have 512 units at most, fewer where the blocks would not occupy every
 // multiprocessor, but enough that no thread works out two angles.
 RopePlan plan(const Rope& op, const DeviceInfo& device) {
     const std::int64_t head_dim = op.x.dim(-1), heads = op.x.dim(-2), tokens = op.tokens();
@@ -27,11 +27,12 @@ RopePlan plan(const Rope& op, const DeviceInfo& device) {
     RopePlan plan{};
     plan.heads = std::max<std::int64_t>(
         1, kit::divide_up(heads, std::max<std::int64_t>(1, kit::divide_up(heads, most))));
-    plan.block_tokens = kit::tokens_a_block(tokens, plan.heads * units, kMostUnits, device);
+    plan.block_tokens = kit::tokens_a_block(tokens, plan.heads * units, r.count, kLimits, device);
     const std::int64_t blocks = kit::divide_up(tokens, plan.block_tokens);
     while (blocks * kit::divide_up(heads, plan.heads) < device.sms && plan.heads / 2 * units >= fewest)
         plan.heads = kit::divide_up(plan.heads, 2);
-    plan.threads = kit::unit_threads(plan.heads * units * plan.block_tokens, r.count * plan.block_tokens);
+    plan.threads =
+        kit::unit_threads(plan.heads * units * plan.block_tokens, r.count * plan.block_tokens, kLimits);
     plan.blocks = static_cast<unsigned>(blocks);
     plan.head_blocks = static_cast<unsigned>(std::max<std::int64_t>(1, kit::divide_up(heads, plan.heads)));
     plan.launches = kit::turn_launches(op.rotated());

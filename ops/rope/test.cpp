@@ -137,7 +137,7 @@ TEST(Rope, PolicyFillsTheDevice) {
     EXPECT_THAT(test::configuration("rope x=bf16[10,8,256] out=bf16[10,8,256]"),
                 HasSubstr("tokens=1 threads=128 blocks=10x1"));
     EXPECT_THAT(test::configuration("rope x=bf16[8192,32,128] out=bf16[8192,32,128]"),
-                HasSubstr("tokens=2 threads=512 blocks=4096x1"));
+                HasSubstr("tokens=2 threads=256 blocks=4096x1"));
     EXPECT_THAT(test::configuration("rope x=bf16[8192,40,128] out=bf16[8192,40,128]"),
                 HasSubstr("tokens=2 threads=320 blocks=4096x1"));
     EXPECT_THAT(test::configuration("rope x=bf16[8192,1,128] out=bf16[8192,1,128]"),

@@ -241,18 +241,27 @@ __device__ __forceinline__ void finish_unit(const Rotation& r, T* head, const Un
     store_vector(head + place.at[1], from_floats<T>(high), kWhole ? kTurnWidth : place.count[1], kWhole);
 }
 
-// Host: how many tokens of `units` a block takes, a power of two: as many as have up to `most` units together, and leave
-// blocks for every multiprocessor.
-inline int tokens_a_block(std::int64_t tokens, std::int64_t units, std::int64_t most,
-                          const DeviceInfo& device) {
+// Host: what a block of an op may have: threads, and units of several tokens together.
+struct UnitLimits {
+    std::int64_t threads = 512, units = 256;
+};
+
+// Host: how many tokens of `units` units and `angles` angles a block takes, a power of two: as many as the limits allow
+// (an angle a thread), and as leave blocks for every multiprocessor.
+inline int tokens_a_block(std::int64_t tokens, std::int64_t units, std::int64_t angles,
+                          const UnitLimits& limits, const DeviceInfo& device) {
     int count = kTurnTokens;
-    while (count > 1 && (count * units > most || divide_up(tokens, count) < 2 * device.sms)) count /= 2;
+    const auto fits = [&] {
+        return count * units <= limits.units && count * angles <= limits.threads &&
+               divide_up(tokens, count) >= 2 * device.sms;
+    };
+    while (count > 1 && !fits()) count /= 2;
     return count;
 }
 
-// Host: a block's threads: one for each of `units`, and for each of `angles`, up to 512.
-inline unsigned unit_threads(std::int64_t units, std::int64_t angles) {
-    const std::int64_t rounds = std::max<std::int64_t>(1, divide_up(units, 512));
+// Host: a block's threads: one for each of `units`, or of as few as the limit leaves each, and for each of `angles`.
+inline unsigned unit_threads(std::int64_t units, std::int64_t angles, const UnitLimits& limits) {
+    const std::int64_t rounds = std::max<std::int64_t>(1, divide_up(units, limits.threads));
     const std::int64_t wanted = std::max(divide_up(units, rounds), angles);
     return static_cast<unsigned>(std::clamp<std::int64_t>(divide_up(wanted, 32) * 32, 64, 512));
 }

@@ -253,13 +253,14 @@ class Row {
         in_ = &in;
         RowSlice<T, N, V == kSharedRow ? kStreamedRow : V, kForm.uniform> residual;
         const bool sum = kForm.residual && (kForm.uniform || in.residual.data != nullptr);
+        const auto load = [&](auto... policy) {
+            x_.load(part, in.x, part.row, policy...);
+            if (sum) residual.load(part, in.residual, part.row, policy...);
+        };
         if constexpr (kForm.uniform) {
-            const L2Policy policy = l2_policy(in.keep);
-            x_.load(part, in.x, part.row, policy);
-            if (sum) residual.load(part, in.residual, part.row, policy);
+            load(l2_policy(in.keep));
         } else {
-            x_.load(part, in.x, part.row);
-            if (sum) residual.load(part, in.residual, part.row);
+            load();
         }
         if (!sum) return meanwhile();
         if constexpr (kRoom) meanwhile();

@@ -94,9 +94,7 @@ __device__ __forceinline__ V load(const V* address) {
 #endif
 }
 
-// How long L2 keeps the lines that loads bring: as any other, or after all others. Where far more passes through than
-// L2 holds, keeping what was read makes room of what was written: a card's DRAM then moves more bytes a second
-// (measured; no manual says so).
+// How long L2 keeps the lines that loads bring: as any other, or after all others (kit/l2_keep.h).
 struct L2Policy {
     uint64_t bits = 0;
 };
