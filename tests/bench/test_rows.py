@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from weft.report import markdown
 from weft.report.__main__ import case_problem
-from weft.report.compare import comparisons, summary, worst_first
+from weft.report.compare import comparisons, refusal, summary, worst_first
 from weft.report.rows import add_rows, problems, read, read_all
 
 from tests.bench import made_up
@@ -168,6 +168,11 @@ def test_cards_own_rates_are_no_rivals_and_wrong_baselines_are_told():
     (found,) = comparisons(rows)
     assert found.best is None
     assert [row["name"] for row in found.wrong] == ["liger 0.8.5"]
+    assert refusal(found.wrong[0]) == "wrong: out[0,0]: got nan, expected 1"
+    assert refusal({"why": "failed: out of memory: " + "more " * 99}).startswith(
+        "failed: out of memory: more more "
+    )
+    assert len(refusal({"why": "failed: " + "more " * 99})) <= 160
     assert found.share == 0.5
 
 

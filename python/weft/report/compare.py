@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from weft.report.rows import Row, geometric_mean, is_rival, overlap
+
+
+def refusal(row: Row) -> str:
+    """Why a row has no times, in a line or two: what was wrong, or what it failed with."""
+    why: str = row.get("why", "")
+    text = why if why.startswith("failed: ") else f"wrong: {why}"
+    return textwrap.shorten(text, 160, placeholder=" ...")
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weft.report.compare import Comparison, badness, comparisons
+from weft.report.compare import Comparison, badness, comparisons, refusal
 from weft.report.rows import read_all
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -38,10 +38,10 @@ def _record(c: Comparison, gpu: str, suite: str) -> dict[str, Any]:
         "low": interval.get("low"),
         "high": interval.get("high"),
         "verdict": c.verdict(best) if timed else "wrong",
-        "why": ours.get("why", "") if ours else "",
+        "why": refusal(ours) if ours and not timed else "",
         "checked_on": ours.get("checked_on", "") if ours else "",
         "card": [f"{row['name']}, {row['us']['median']:.2f}" for row in c.card],
-        "wrong": [f"{row['name']}: wrong: {row['why']}" for row in c.wrong],
+        "wrong": [f"{row['name']}: {refusal(row)}" for row in c.wrong],
     }
 
 

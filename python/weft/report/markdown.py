@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from weft.report.compare import Comparison, comparisons, summary, worst_first
+from weft.report.compare import Comparison, comparisons, refusal, summary, worst_first
 from weft.report.rows import Row, read_all
 
 HEAD = """# Performance
@@ -45,7 +45,7 @@ def _line(cold: Comparison, others: dict[tuple[str, str], Comparison]) -> str:
     share = f"{100 * cold.share:.0f} %" if cold.share else "-"
     ratio = cold.ratio(cold.best)
     if cold.weft is not None and cold.timed is None:
-        rival, speedup = f"wrong: {cold.weft['why']}", "-"
+        rival, speedup = refusal(cold.weft), "-"
     else:
         fastest = [cold.best] if cold.best else cold.card
         rival = ", ".join(f"{row['name']} {_us(row)}" for row in fastest) or "none applies"
