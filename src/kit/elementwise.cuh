@@ -159,7 +159,7 @@ inline VectorRows vector_rows(const Tensor& tensor, int width) {
             .dtype = tensor.dtype,
             .aligned = rows_aligned(tensor, width)};
 }
-// Host: the same of a tensor that a kernel reads once.
+// Host: the same of a tensor that a kernel reads once; where L2 could not hold it, whole vectors of it are kept there.
 inline VectorRows input_rows(const Tensor& tensor, int width, const DeviceInfo& device) {
     VectorRows rows = vector_rows(tensor, width);
     rows.keep = tensor && l2_keeps_input(bytes(tensor.dtype, tensor.numel()), device);

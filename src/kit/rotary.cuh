@@ -243,7 +243,7 @@ __device__ __forceinline__ void finish_unit(const Rotation& r, T* head, const Un
 
 // Host: what a block of an op may have: threads, and units of several tokens together.
 struct UnitLimits {
-    std::int64_t threads = 512, units = 256;
+    std::int64_t threads, units;
 };
 
 // Host: how many tokens of `units` units and `angles` angles a block takes, a power of two: as many as the limits allow
@@ -259,7 +259,7 @@ inline int tokens_a_block(std::int64_t tokens, std::int64_t units, std::int64_t 
     return count;
 }
 
-// Host: a block's threads: one for each of `units`, or of as few as the limit leaves each, and for each of `angles`.
+// Host: a block's threads: as many as share `units` evenly within the limit, but one for each of `angles`.
 inline unsigned unit_threads(std::int64_t units, std::int64_t angles, const UnitLimits& limits) {
     const std::int64_t rounds = std::max<std::int64_t>(1, divide_up(units, limits.threads));
     const std::int64_t wanted = std::max(divide_up(units, rounds), angles);

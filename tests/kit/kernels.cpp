@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kit/convert.cuh"
+#include "kit/elementwise.cuh"
 #include "kit/reduce.cuh"
 #include "kit/vector.cuh"
 #include "weft/dtype.h"
@@ -67,6 +68,21 @@ TEST(RowsAligned, LooksAtBaseAndRowStride) {
     EXPECT_FALSE(kit::rows_aligned(view(0, 20), 8));
     EXPECT_TRUE(kit::rows_aligned(view(4, 20), 4));
     EXPECT_TRUE(kit::rows_aligned(view(1, 17), 1));
+}
+
+// Of what L2 could not hold, it keeps what is read and not what is written; an operand that is absent asks for nothing.
+TEST(InputRows, AreKeptInL2WhereTheyWouldNotFit) {
+    alignas(16) static float memory[4];
+    const DeviceInfo& device = *find_device("h200");
+    const auto rows = [&](std::int64_t bytes) {
+        const std::int64_t shape[] = {bytes / 4096, 1024};
+        return Tensor(memory, DType::fp32, shape);
+    };
+    const Tensor fits = rows(device.l2_bytes - 4096), large = rows(device.l2_bytes);
+    EXPECT_FALSE(kit::input_rows(fits, 4, device).keep);
+    EXPECT_TRUE(kit::input_rows(large, 4, device).keep);
+    EXPECT_FALSE(kit::vector_rows(large, 4).keep);
+    EXPECT_FALSE(kit::input_rows(Tensor(), 4, device).keep);
 }
 
 // ---- conversions ----
