@@ -9,7 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from weft.report import html, markdown
+from weft.report import html, markdown, steps
+from weft.report.chain import lost_files
 from weft.report.rows import add_rows, problems, read
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,7 +30,7 @@ def case_problem(line: str) -> str:
 def check(folder: Path) -> int:
     """Prints what is wrong with the rows of a folder; the exit code."""
     files = sorted(folder.glob("*/*.jsonl"))
-    found = [problem for path in files for problem in problems(path, case_problem)]
+    found = [problem for path in files for problem in problems(path, case_problem)] + lost_files(folder)
     print(
         "\n".join(found) or f"{sum(len(read(path)) for path in files)} rows in {len(files)} files are right"
     )
@@ -47,6 +48,17 @@ def main() -> int:
         metavar=("ROWS", "FILE"),
         help="append new rows to a file of evidence, chained",
     )
+    parser.add_argument("--pack", type=Path, metavar="FILE", help="write a file of evidence anew, packed")
+    parser.add_argument(
+        "--drop-superseded", type=Path, metavar="FILE", help="drop the cases that a later run measured again"
+    )
+    parser.add_argument(
+        "--prove",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "FILE"),
+        help="say whether FILE has all rows of OLD, as it was before one of the steps above",
+    )
     parser.add_argument(
         "--docs", type=Path, nargs="?", const=ROOT / "docs" / "performance.md", help="write the tables there"
     )
@@ -56,6 +68,17 @@ def main() -> int:
         source, target = given.add
         add_rows(target, read(source), chained=True)
         return check(target.parent.parent)
+    if given.prove:
+        old, file = given.prove
+        wrong = steps.proof_problems(old.read_bytes(), file)
+        print(f"{file}: {wrong or 'has every row of ' + str(old) + ' but those that the step names'}")
+        return 1 if wrong else 0
+    if given.pack:
+        steps.repack(given.pack)
+        return check(given.pack.parent.parent)
+    if given.drop_superseded:
+        print(f"{steps.drop_superseded(given.drop_superseded)} cases of earlier runs were dropped")
+        return check(given.drop_superseded.parent.parent)
     if given.docs:
         given.docs.write_text(markdown.render(given.evidence))
     if given.html:

@@ -1,24 +1,22 @@
-"""Rows of evidence: one JSON object a line, append only.
+"""Rows of evidence: what they hold, and what is wrong with them. Append only.
 
-A file holds rows of environments and of measurements. Each row that is added to evidence/ ends in `chain`: the first 16
-digits of the SHA-256 of all bytes of the file before that field, so that a row that is edited, removed or slipped in
-later shows. Rows from before the first chained one are covered by it.
+A row is an environment, or one time of one side. A file of evidence holds them packed (weft.report.pack) and chained
+(weft.report.chain); what the harness writes elsewhere has a row a line.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-Row = dict[str, Any]
+from weft.report.chain import append, chain_problems, head_problem, lines_of
+from weft.report.pack import STATISTICS, pack, unpack
+from weft.report.pack import Row as Row
+from weft.report.steps import step_problems
 
 NUMBER, TEXT = (int, float), (str,)
-STATISTICS = ("min", "p10", "median", "p90", "mean", "std")
 # Field: the types that it may have.
 MEASUREMENT: dict[str, tuple[type, ...]] = {
     "run": TEXT,
@@ -39,11 +37,12 @@ MEASUREMENT: dict[str, tuple[type, ...]] = {
 OPTIONAL: dict[str, tuple[type, ...]] = {
     "why": TEXT,  # a row without times
     "checked_on": TEXT,  # the parts that were compared with the reference, where it was not every element
+    "rounds_between": (bool,),  # a baseline that rounds between its steps, as the eager chain does
+    "seed": (int,),  # of the sample that the case was drawn in
     "weft_speedup": (dict,),  # of a baseline's row: ratio, low, high
     "dropped": (int,),  # samples left out because the card throttled
     "power_capped": (int,),  # samples while the power limit held the clock
     "sm_mhz": NUMBER,
-    "chain": TEXT,
 }
 ENVIRONMENT = {
     "env",
@@ -60,12 +59,12 @@ ENVIRONMENT = {
 }
 WORDS = {"side": {"weft", "baseline", "noise"}, "time": {"device", "eager"}, "cache": {"cold", "hot"}}
 CARD = ("card copy", "card read", "card launch")  # what the card reaches; no rivals
-_CHAIN = re.compile(rb'^(.*), "chain": "([0-9a-f]{16})"\}$')
 
 
 def read(path: Path) -> list[Row]:
-    """All rows of a file."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """All rows of a file, in either form; of the steps that wrote it anew, none."""
+    rows = (row for line in lines_of(path) for row in unpack(json.loads(line)))
+    return [row for row in rows if "step" not in row]
 
 
 def read_all(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
@@ -75,18 +74,18 @@ def read_all(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
 
 
 def add_rows(path: Path, rows: Iterable[Row], chained: bool) -> None:
-    """Appends rows; `chained` for a file of evidence."""
+    """Appends rows; `chained`, and packed, to a file of evidence."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256(path.read_bytes() if path.exists() else b"")
-    with path.open("ab") as file:
-        for row in rows:
-            line = json.dumps({key: value for key, value in row.items() if key != "chain"}).encode()
-            if chained:
-                digest.update(line[:-1])
-                end = f', "chain": "{digest.hexdigest()[:16]}"}}'.encode()
-                digest.update(end + b"\n")
-                line = line[:-1] + end
-            file.write(line + b"\n")
+    if chained:
+        append(path, pack(rows))
+        return
+    with path.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def _is_number(value: object) -> bool:
+    """Finite, and not below 0: nothing that a row counts or measures is."""
+    return isinstance(value, NUMBER) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
 def _field_problems(row: Row) -> Iterator[str]:
@@ -96,6 +95,8 @@ def _field_problems(row: Row) -> Iterator[str]:
             yield f"lacks {name}"
         elif not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             yield f"{name} is {value!r}"
+        elif isinstance(value, NUMBER) and bool not in types and not _is_number(value):
+            yield f"{name} is {value!r}, expected a finite number from 0 on"
     for name in row.keys() - MEASUREMENT.keys() - OPTIONAL.keys():
         yield f"has a field {name} that the schema lacks"
     for name, words in WORDS.items():
@@ -114,12 +115,19 @@ def _time_problems(row: Row) -> Iterator[str]:
     if not isinstance(us, dict) or set(us) != set(STATISTICS):
         yield f"us holds {', '.join(sorted(us))}"
         return
-    if not all(isinstance(v, NUMBER) and math.isfinite(v) and v >= 0 for v in us.values()):
-        yield "a time is no number"
+    if not all(map(_is_number, us.values())) or not us["min"] > 0:
+        yield "a time is no finite number above 0"
     elif not us["min"] <= us["p10"] <= us["median"] <= us["p90"]:
         yield "min, p10, median and p90 are out of order"
     if not row.get("samples"):
         yield "has times of no samples"
+    speedup = row.get("weft_speedup")
+    if not isinstance(speedup, dict):
+        return
+    if set(speedup) != {"ratio", "low", "high"} or not all(map(_is_number, speedup.values())):
+        yield f"weft_speedup is {speedup!r}"
+    elif not 0 < speedup["low"] <= speedup["high"]:
+        yield "weft_speedup's interval is none"
 
 
 def _row_problems(row: Row, environments: dict[str, Row], runs: dict[str, str], gpu: str) -> Iterator[str]:
@@ -139,49 +147,39 @@ def _row_problems(row: Row, environments: dict[str, Row], runs: dict[str, str], 
         yield "its run was in another environment"
 
 
-def _chain_problems(lines: Sequence[bytes]) -> Iterator[tuple[int, str]]:
-    digest, chained = hashlib.sha256(), False
-    for number, line in enumerate(lines, 1):
-        match = _CHAIN.match(line)
-        if match is None:
-            if chained:
-                yield number, "is not chained to the rows before it: rows come in by weft report --add"
-            digest.update(line + b"\n")
-            continue
-        chained = True
-        digest.update(match[1])
-        if digest.hexdigest()[:16] != match[2].decode():
-            yield (
-                number,
-                "the chain breaks here: this row, or one before it, was edited, removed or slipped in",
-            )
-            return  # all that follow break as well
-        digest.update(line[len(match[1]) :] + b"\n")
-
-
 def problems(path: Path, case_problem: Callable[[str], str]) -> list[str]:
     """What is wrong with a file of evidence. `case_problem` says what is wrong with a case line, or nothing."""
     found: list[tuple[int, str]] = []
-    lines = path.read_bytes().split(b"\n")
-    if lines.pop() != b"":
-        found.append((len(lines) + 1, "the last line does not end"))
+    lines = lines_of(path)
+    if not path.read_bytes().endswith(b"\n"):
+        found.append((len(lines), "the last line does not end"))
     environments: dict[str, Row] = {}
     runs: dict[str, str] = {}
     asked: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
+    read: list[Row] = []
+    for number, text in enumerate(lines, 1):
+        read.append({})
         try:
-            row = json.loads(line)
-        except ValueError as error:
+            line = json.loads(text)
+            rows = list(unpack(line))
+        except json.JSONDecodeError as error:
             found.append((number, f"is no JSON: {error}"))
             continue
-        found += [(number, what) for what in _row_problems(row, environments, runs, path.parent.name)]
-        case = row.get("case")
+        except ValueError as error:
+            found.append((number, str(error)))
+            continue
+        read[-1] = line
+        for row in [] if "step" in line else rows:
+            found += [(number, what) for what in _row_problems(row, environments, runs, path.parent.name)]
+        case = line.get("case")
         if isinstance(case, str) and path.stem != "pipelines":
             if case not in asked:
                 asked[case] = case_problem(case)
             found += [(number, asked[case])] if asked[case] else []
-    found += _chain_problems(lines)
-    return [f"{path}:{number}: {what}" for number, what in sorted(found)]
+    found += [*step_problems(read), *chain_problems(lines)]
+    ending = head_problem(path)
+    found += [(len(lines), ending)] if ending else []
+    return [f"{path}:{number}: {what}" for number, what in sorted(dict.fromkeys(found))]
 
 
 def is_rival(row: Row) -> bool:
