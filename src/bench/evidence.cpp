@@ -84,11 +84,12 @@ nlohmann::json environment_row(Device device, const std::string& command) {
             {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))}};
 }
 
-std::vector<nlohmann::json> measurement_rows(const Case& c, const Measurement& m, const RowContext& context) {
+std::vector<nlohmann::json> measurement_rows(const std::string& line, const Measurement& m,
+                                             const RowContext& context) {
     std::vector<nlohmann::json> rows;
     const auto add = [&](const Result& result, Time time, Cache cache) {
         nlohmann::json row = {{"run", context.run},
-                              {"case", c.line()},
+                              {"case", line},
                               {"workload", null_if_empty(context.workload)},
                               {"side", name(result.side)},
                               {"name", result.name},

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/measurement.h"
-#include "weft/case.h"
+#include "weft/device_info.h"
 
 namespace weft {
 
@@ -18,9 +18,10 @@ struct RowContext {
     std::string workload;  // "transformer/pi05-rms-560", or empty
 };
 
-// A row for every callable, time and cache state; one with null times and `why` for what was wrong. A
+// Of the case with that line a row for every callable, time and cache state; one with null times and `why` for what was wrong. A
 // baseline's row says how many times weft is faster, with the interval of the ratio.
-std::vector<nlohmann::json> measurement_rows(const Case& c, const Measurement& m, const RowContext& context);
+std::vector<nlohmann::json> measurement_rows(const std::string& line, const Measurement& m,
+                                             const RowContext& context);
 
 std::string random_id();  // 12 hexadecimal digits
 

@@ -14,10 +14,10 @@ Rotation::Rotation(Instance& like, std::size_t sets)
     }
 }
 
-std::size_t Rotation::sets_for(const Instance& like, double each, double bytes) {
+std::size_t Rotation::sets_for(double footprint, double each, double bytes) {
     constexpr double kMostSets = 16384, kMostMemory = 24e9;
     const double wanted = std::ceil(bytes / std::max(1.0, each));
-    const double room = kMostMemory / static_cast<double>(std::max<std::size_t>(1, like.footprint()));
+    const double room = kMostMemory / std::max(1.0, footprint);
     return static_cast<std::size_t>(std::max(1.0, std::min({wanted, room, kMostSets})));
 }
 

@@ -17,8 +17,8 @@ class Rotation {
     std::size_t sets() const { return copies_.size() + 1; }
     Instance& operator[](std::size_t set) { return set == 0 ? *first_ : copies_[set - 1]; }
 
-    // Sets that together move at least `bytes` when each call moves `each`.
-    static std::size_t sets_for(const Instance& like, double each, double bytes);
+    // Sets of `footprint` bytes that together move at least `bytes` when each call moves `each`.
+    static std::size_t sets_for(double footprint, double each, double bytes);
 
    private:
     Instance* first_;

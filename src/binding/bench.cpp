@@ -14,6 +14,7 @@
 #include <string>
 
 #include "bench/evidence.h"
+#include "bench/foreign.h"
 #include "bench/text.h"
 #include "binding/view.h"
 
@@ -23,9 +24,11 @@ namespace {
 using tvm::ffi::Function;
 using tvm::ffi::Optional;
 
+// An open measurement.
 struct Session {
-    Case c;
-    Bench bench;
+    std::string line;  // the case, as its rows have it
+    std::unique_ptr<Contest> contest;
+    Bench* bench = nullptr;  // the same, where it is of a case of weft
 };
 
 std::map<std::int64_t, std::unique_ptr<Session>>& sessions() {
@@ -37,6 +40,18 @@ Session& session(std::int64_t id) {
     const auto it = sessions().find(id);
     if (it == sessions().end()) TVM_FFI_THROW(ValueError) << "no such measurement is open";
     return *it->second;
+}
+
+Bench& bench_of(std::int64_t id) {
+    Bench* bench = session(id).bench;
+    if (bench == nullptr) TVM_FFI_THROW(ValueError) << "its operands are not weft's";
+    return *bench;
+}
+
+std::int64_t opened(std::unique_ptr<Session> made) {
+    static std::int64_t last = 0;
+    sessions()[++last] = std::move(made);
+    return last;
 }
 
 // weft's errors as Python's.
@@ -55,34 +70,66 @@ Device device_of(const std::string& name, std::int64_t index) {
     TVM_FFI_THROW(ValueError) << "expected device cpu or cuda, got " << name;
 }
 
-// {"rounds", "replay_us", "seed", "implementation"}, each optional; on the stream whose handle is given, or
-// on one of its own.
+// {"rounds", "replay_us", "seed"}, each optional.
+SampleOptions sample_options(const nlohmann::json& given) {
+    SampleOptions o;
+    o.rounds = given.value("rounds", o.rounds);
+    o.replay_us = given.value("replay_us", o.replay_us);
+    o.seed = given.value("seed", o.seed);
+    return o;
+}
+
+// A case of weft; `options` of sampling, and "implementation". On the stream whose handle is given, or on one
+// of its own.
 std::int64_t open(const std::string& line, const std::string& device, std::int64_t index, std::int64_t stream,
                   const std::string& options) {
     return guarded([&] {
         const auto given = nlohmann::json::parse(options);
         BenchOptions o;
-        o.sample.rounds = given.value("rounds", o.sample.rounds);
-        o.sample.replay_us = given.value("replay_us", o.sample.replay_us);
-        o.sample.seed = given.value("seed", o.sample.seed);
+        o.sample = sample_options(given);
         o.implementation = given.value("implementation", "");
         const Case c = Case::parse(line);
-        static std::int64_t last = 0;
-        sessions()[++last] = std::unique_ptr<Session>(
-            new Session{c, Bench(c, device_of(device, index), o, {reinterpret_cast<void*>(stream)})});
-        return last;
+        auto bench =
+            std::make_unique<Bench>(c, device_of(device, index), o, Stream{reinterpret_cast<void*>(stream)});
+        Bench* address = bench.get();
+        return opened(std::make_unique<Session>(Session{c.line(), std::move(bench), address}));
+    });
+}
+
+// A problem whose operands the caller owns: reset(set), and compare(name, set), which says what is wrong.
+// `problem`: {"footprint", "bytes", "flops", "math", "overwrites_inputs", "checked_on"}, and options of
+// sampling. `line` names it in its rows.
+std::int64_t open_foreign(const std::string& line, const std::string& device, std::int64_t index,
+                          std::int64_t stream, const std::string& problem, Function reset, Function compare) {
+    return guarded([&] {
+        const auto given = nlohmann::json::parse(problem);
+        ForeignOperands operands;
+        operands.footprint = given.at("footprint");
+        operands.overwrites_inputs = given.value("overwrites_inputs", false);
+        operands.checked_on = given.value("checked_on", "");
+        operands.reset = [reset](std::size_t set) { reset(static_cast<std::int64_t>(set)); };
+        operands.compare = [compare](const std::string& name, std::size_t set) {
+            return std::string(compare(name, static_cast<std::int64_t>(set)).cast<tvm::ffi::String>());
+        };
+        const std::optional<DType> math = parse_dtype(given.value("math", "fp32"));
+        if (!math) TVM_FFI_THROW(ValueError) << "math: there is no dtype " << given.value("math", "fp32");
+        const Work work{given.at("bytes"), given.at("flops"), *math};
+        auto foreign =
+            std::make_unique<Foreign>(std::move(operands), device_of(device, index),
+                                      Stream{reinterpret_cast<void*>(stream)}, work, sample_options(given));
+        return opened(std::make_unique<Session>(Session{line, std::move(foreign), nullptr}));
     });
 }
 
 // A field of an operand set, as long as the measurement is open. 8-bit floats come as uint8: not every
 // framework takes them through DLPack.
 tvm::ffi::Tensor operand(std::int64_t id, std::int64_t set, const std::string& field) {
-    Session& s = session(id);
-    const int i = s.c.contract().find_field(field);
-    if (i < 0 || !s.c.tensors[static_cast<std::size_t>(i)].present)
+    const Instance& operands = bench_of(id).operands(static_cast<std::size_t>(set));
+    const Case& c = operands.source();
+    const int i = c.contract().find_field(field);
+    if (i < 0 || !c.tensors[static_cast<std::size_t>(i)].present)
         TVM_FFI_THROW(ValueError) << "the case has no " << field;
-    Tensor t = Contract::tensor(s.bench.operands(static_cast<std::size_t>(set)).call(),
-                                s.c.contract().fields()[static_cast<std::size_t>(i)]);
+    Tensor t = Contract::tensor(operands.call(), c.contract().fields()[static_cast<std::size_t>(i)]);
     if (is_fp8(t.dtype)) t.dtype = DType::uint8;
     return view_of(t);
 }
@@ -108,7 +155,7 @@ void add(std::int64_t id, const std::string& name, const std::string& kind, Func
             deliver(static_cast<std::int64_t>(set));
         };
     }
-    session(id).bench.add(std::move(callable));
+    session(id).contest->add(std::move(callable));
 }
 
 // {"rows": [...], "text": "..."}.
@@ -116,13 +163,12 @@ tvm::ffi::String run(std::int64_t id, const std::string& run_id, const std::stri
                      const std::string& workload) {
     return guarded([&] {
         Session& s = session(id);
-        const Measurement m = s.bench.run();
-        const Device device = s.bench.context().device();
-        const std::string title = workload.empty() ? s.c.line() : workload + "  " + s.c.line();
+        const Measurement m = s.contest->run();
+        const std::string title = workload.empty() ? s.line : workload + "  " + s.line;
         return tvm::ffi::String(nlohmann::json{
-            {"rows", measurement_rows(s.c, m, {run_id, env, workload})},
-            {"text", measurement_text(title, m, with_rates(device_info(device), card_rates(device)))}}
-                                    .dump());
+            {"rows", measurement_rows(s.line, m, {run_id, env, workload})},
+            {"text", measurement_text(title, m, s.contest->info())},
+            {"sets", m.cold_sets}}.dump());
     });
 }
 
@@ -131,19 +177,20 @@ TVM_FFI_STATIC_INIT_BLOCK() {
         Function::SetGlobal(std::string("weft.bench.") + name, f);
     };
     global("open", Function::FromTyped(open));
+    global("open_foreign", Function::FromTyped(open_foreign));
     global("close", Function::FromTyped([](std::int64_t id) { sessions().erase(id); }));
     global("operand", Function::FromTyped(operand));
     global("add", Function::FromTyped(add));
     global("add_own", Function::FromTyped([](std::int64_t id, bool weft, bool vendors, bool card) {
                guarded([&] {
-                   if (weft) session(id).bench.add_weft();
-                   if (vendors) session(id).bench.add_vendors();
-                   if (card) session(id).bench.add_card();
+                   if (weft) bench_of(id).add_weft();
+                   if (vendors) bench_of(id).add_vendors();
+                   if (card) session(id).contest->add_card();
                    return 0;
                });
            }));
     global("chosen", Function::FromTyped([](std::int64_t id) {
-               return guarded([&] { return tvm::ffi::String(session(id).bench.chosen()); });
+               return guarded([&] { return tvm::ffi::String(bench_of(id).chosen()); });
            }));
     global("run", Function::FromTyped(run));
     global("environment",

@@ -72,7 +72,7 @@ class Rows {
         write(env_);
     }
     void add(const NamedCase& c, const Measurement& m) {
-        for (auto& row : measurement_rows(c.c, m, {run_, env_["env"], c.workload})) {
+        for (auto& row : measurement_rows(c.c.line(), m, {run_, env_["env"], c.workload})) {
             write(row);
             if (json_) rows_.push_back(std::move(row));
         }

@@ -72,7 +72,7 @@ TEST(Measuring, WritesARowForEveryTime) {
     slow.call = [&](std::size_t set) { right(*static_cast<const Probe*>(bench.operands(set).call())); };
     bench.add(slow);
     const Measurement m = bench.run();
-    const auto rows = measurement_rows(c, m, {"run", "env", "file/row"});
+    const auto rows = measurement_rows(c.line(), m, {"run", "env", "file/row"});
     ASSERT_EQ(rows.size(), 12u);
     EXPECT_EQ(rows[0]["side"], "weft");
     EXPECT_EQ(rows[0]["time"], "device");
@@ -105,7 +105,7 @@ TEST(Measuring, SampledCasesSayWhatWasCompared) {
     const Measurement m = measured(c, options);
     EXPECT_TRUE(m.weft()->checked);
     EXPECT_THAT(m.checked_on, HasSubstr("of 200"));
-    EXPECT_EQ(measurement_rows(c, m, {})[0]["checked_on"], m.checked_on);
+    EXPECT_EQ(measurement_rows(c.line(), m, {})[0]["checked_on"], m.checked_on);
 }
 
 TEST(Rotations, HoldTheSameOperandsInOtherMemory) {
@@ -122,8 +122,8 @@ TEST(Rotations, HoldTheSameOperandsInOtherMemory) {
         EXPECT_EQ(std::memcmp(a->weight.data, b->weight.data, 32), 0);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b->x.data) % 16, 6u);  // the offset is kept
     }
-    EXPECT_EQ(Rotation::sets_for(instance, 512, 5120), 10u);
-    EXPECT_EQ(Rotation::sets_for(instance, 512, 0), 1u);
+    EXPECT_EQ(Rotation::sets_for(8192, 512, 5120), 10u);
+    EXPECT_EQ(Rotation::sets_for(8192, 512, 0), 1u);
 }
 
 // Copies and reads are of the right memory, on the host and as kernels.

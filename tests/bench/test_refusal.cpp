@@ -19,7 +19,7 @@ void expect_refused(const Case& c, const Measurement& m, const char* why) {
     for (const Time time : kTimes) {
         for (const Cache cache : kCaches) EXPECT_FALSE(r.at(time, cache));
     }
-    for (const auto& row : measurement_rows(c, m, {})) {
+    for (const auto& row : measurement_rows(c.line(), m, {})) {
         if (row["side"] != "weft") continue;
         EXPECT_TRUE(row["us"].is_null());
         EXPECT_FALSE(row["checked"]);

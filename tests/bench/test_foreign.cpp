@@ -1,0 +1,90 @@
+// Operands and a right result that are the caller's: the same order of checks, and the same refusals.
+#include "bench/foreign.h"
+
+#include <gmock/gmock.h>
+
+#include "bench/evidence.h"
+
+namespace weft::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kPoison = -1, kRight = 7;
+
+// One set of one number, which a right call sets to 7.
+struct Caller {
+    int value = 0;
+    ForeignOperands operands() {
+        ForeignOperands made;
+        made.footprint = sizeof value;
+        made.reset = [this](std::size_t) { value = kPoison; };
+        made.compare = [this](const std::string& name, std::size_t) {
+            return value == kRight ? "" : name + " gave " + std::to_string(value);
+        };
+        return made;
+    }
+};
+
+Measurement measured(Caller& caller, std::function<void(int& value)> work, const Work& least = {4, 0},
+                     const CardRates& rates = {}) {
+    Foreign foreign(caller.operands(), kCpu, {}, least,
+                    {.rounds = 3, .replay_us = 20, .seed = 1, .eager = true}, rates);
+    Callable candidate;
+    candidate.name = "candidate";
+    candidate.side = Side::weft;
+    candidate.call = [&caller, work](std::size_t) { work(caller.value); };
+    Callable baseline = candidate;
+    baseline.name = "baseline";
+    baseline.side = Side::baseline;
+    baseline.call = [&caller](std::size_t) { caller.value = kRight; };
+    foreign.add(candidate);
+    foreign.add(baseline);
+    return foreign.run();
+}
+
+TEST(ForeignProblem, TimesWhatIsRightBesideItsBaselineAndNoise) {
+    Caller caller;
+    const Measurement m = measured(caller, [](int& value) { value = kRight; });
+    ASSERT_EQ(m.results.size(), 3u);
+    EXPECT_EQ(m.results[2].side, Side::noise);
+    EXPECT_EQ(m.results[2].name, "baseline");
+    for (const Result& r : m.results) EXPECT_TRUE(r.checked) << r.why;
+    for (const auto& row : measurement_rows("own x=fp32[1]", m, {"run", "env", ""})) {
+        EXPECT_EQ(row["case"], "own x=fp32[1]");
+        EXPECT_FALSE(row["us"].is_null());
+    }
+}
+
+TEST(ForeignProblem, RefusesWhatTheCallerCallsWrong) {
+    Caller caller;
+    const Measurement m = measured(caller, [](int& value) { value = 8; });
+    EXPECT_THAT(m.weft()->why, HasSubstr("candidate gave 8"));
+    EXPECT_TRUE(m.results[1].checked);
+}
+
+TEST(ForeignProblem, RefusesWhatIsRightInTheFirstRunOnly) {
+    Caller caller;
+    int calls = 0;
+    const Measurement m = measured(caller, [&calls](int& value) { value = ++calls > 1 ? 9 : kRight; });
+    EXPECT_THAT(m.weft()->why, HasSubstr("after timing: candidate gave 9"));
+}
+
+TEST(ForeignProblem, RefusesWhatLeavesTheFirstResultInPlace) {
+    Caller caller;
+    int calls = 0;
+    const Measurement m = measured(caller, [&calls](int& value) {
+        if (++calls == 1) value = kRight;
+    });
+    EXPECT_THAT(m.weft()->why, HasSubstr("after timing: candidate gave -1"));
+}
+
+TEST(ForeignProblem, RefusesATimeBelowTheFloor) {
+    Caller caller;
+    const CardRates rates{1, 1, 1, 1, 1, 1};
+    const Measurement m = measured(caller, [](int& value) { value = kRight; }, {1e15, 0}, rates);
+    EXPECT_THAT(m.weft()->why, HasSubstr("below the floor"));
+}
+
+}  // namespace
+}  // namespace weft::test
