@@ -1,4 +1,4 @@
-// Shapes by axis name: "... dim", "tokens (q_heads+2*kv_heads)*head_dim".
+// Shapes by axis name: "... dim", "tokens (q_heads+2*kv_heads)*head_dim", "pad(...,128) ceil(dim/16)".
 #pragma once
 
 #include <array>
@@ -31,18 +31,25 @@ struct AxisSizes {
     std::array<std::int64_t, kMaxAxes> size;
     const Tensor* leading = nullptr;  // a tensor whose leading axes are what "..." stands for
     int leading_rank = 0;
+    std::int64_t rows() const;  // the product of the leading sizes; kUnknown without that tensor
 };
 
-// One axis of a pattern: a sum of products of axes and numbers, in postfix form.
+// One axis of a pattern, in postfix form: sums of products of axes, numbers and
+//   ...         the number of rows that a leading "..." stands for: the product of its sizes
+//   ceil(a/b)   how many groups of b hold a: the quotient, rounded up; 0 where b is 0
+//   pad(a,b)    a rounded up to a multiple of b: ceil(a/b)*b
+// Sizes beyond int64 count as its largest number.
 class AxisExpression {
    public:
     static AxisExpression parse(std::string_view text, AxisNames& names);
 
     std::int64_t evaluate(const AxisSizes& sizes) const;  // kUnknown where an axis is
     // If exactly one axis is unknown and `value` determines it (a bare name, or a factor of a product), sets
-    // it.
+    // it. What ceil or pad round is never determined: several sizes give the same value.
     bool solve(std::int64_t value, AxisSizes& sizes) const;
     bool mentions(int axis) const;
+    bool mentions_leading() const;                                       // "..." inside of it
+    bool rounds(int axis) const { return (rounded_ >> axis & 1) != 0; }  // does it stand inside ceil or pad?
     // Is it this axis, or a product that begins with it? Then each of its indices is one stretch.
     bool leads_with(int axis) const;
     bool is_name() const { return code_.size() == 1 && code_[0].op == Op::axis; }
@@ -50,14 +57,17 @@ class AxisExpression {
     const std::string& text() const { return text_; }
 
    private:
-    enum class Op : std::uint8_t { number, axis, add, multiply };
+    enum class Op : std::uint8_t { number, axis, leading, add, multiply, ceil, pad };
     struct Code {
         Op op;
         std::int64_t value;
     };
+    static constexpr int kMaxDepth = 8;  // operands that wait for an operator
     friend class AxisParser;
     std::string text_;
     std::vector<Code> code_;
+    std::uint32_t rounded_ = 0;  // a bit for each axis inside ceil or pad
+    static_assert(kMaxAxes <= 32);
 };
 
 // A field's shape.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,27 @@ from typing import Any
 Shape = tuple[int, ...]
 
 
+LEADING = "_rows"  # the number of rows that "..." stands for, among the sizes of axes
+
+
+def ceil(size: int, of: int) -> int:
+    """How many groups hold a size, as axis expressions say it."""
+    return -(-size // of) if of else 0
+
+
+def pad(size: int, to: int) -> int:
+    """A size rounded up to a multiple, as axis expressions say it."""
+    return ceil(size, to) * to
+
+
 class Axis:
-    """One axis of a pattern: a sum of products of axis names and numbers, such as `(q_heads+2*kv_heads)*dim`."""
+    """One axis of a pattern, such as `(q_heads+2*kv_heads)*dim`, `ceil(dim/16)` or `pad(...,128)`."""
 
     def __init__(self, text: str) -> None:
-        self.names = tuple(dict.fromkeys(re.findall(r"[a-z_]\w*", text)))
-        # The contract's own text, and Python at once; it works on PyTorch's symbolic sizes too.
+        text = text.replace("/", ",").replace("...", LEADING)  # now it is Python
+        self.names = tuple(dict.fromkeys(re.findall(r"[a-zA-Z_]\w*(?![\w(])", text)))
+        self.rounds = "ceil(" in text or "pad(" in text
+        # It works on PyTorch's symbolic sizes too.
         self.value = eval(f"lambda {', '.join(self.names)}: {text}")
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
@@ -27,7 +43,7 @@ class Axis:
     def solve(self, size: int, sizes: dict[str, int]) -> None:
         """Adds the one name that is unknown, if the size determines it: the text is linear in it."""
         unknown = [name for name in self.names if name not in sizes]
-        if len(unknown) != 1:
+        if len(unknown) != 1 or self.rounds or unknown[0] == LEADING:
             return
         at0, at1 = (self.evaluate({**sizes, unknown[0]: value}) for value in (0, 1))
         if at1 > at0:
@@ -141,6 +157,7 @@ class Contract:
                     continue  # for the library's check to report
                 if ellipsis and leading is None:
                     leading = tuple(shape[:rank])
+                    sizes[LEADING] = math.prod(leading)
                 for axis, size in zip(axes, shape[rank:], strict=True):
                     axis.solve(size, sizes)
         return [self._shape(field, leading, sizes) for field in wanted]

@@ -30,8 +30,10 @@ Command show_command() {
     return {"show", "All about one op: formula, fields, options, tolerance, implementations",
             "Shapes are written in axis names: 'rows dim' is a matrix, '... dim' any leading axes, "
             "'2*hidden' twice an\n"
-            "axis. What one call may look like follows from this page: `weft verify OP` draws its cases from "
-            "it.\n\n"
+            "axis, 'ceil(dim/16)' how many groups of 16 hold it, 'pad(rows,128)' the next multiple of 128, "
+            "and '...'\n"
+            "inside an expression the number of rows. What one call may look like follows from this page:\n"
+            "`weft verify OP` draws its cases from it.\n\n"
             "Examples:\n  weft show gemm\n  weft show rms_norm --json\n"
             "  weft show rms_norm --markdown    the op's page of docs/ops\n",
             [](CLI::App& app) -> std::function<int()> {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <limits>
 
 #include "weft/error.h"
 
@@ -23,16 +25,33 @@ int AxisNames::add(std::string_view name) {
     return static_cast<int>(names_.size()) - 1;
 }
 
-// Recursive descent over: sum = product {"+" product}; product = factor {"*" factor}; factor = number | name
-// | "(" sum ")".
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t sum_of(std::int64_t a, std::int64_t b) {
+    std::int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? kMost : sum;
+}
+std::int64_t product_of(std::int64_t a, std::int64_t b) {
+    std::int64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? kMost : product;
+}
+std::int64_t groups_of(std::int64_t a, std::int64_t b) { return b <= 0 ? 0 : a / b + (a % b > 0 ? 1 : 0); }
+
+}  // namespace
+
+// Recursive descent over: sum = product {"+" product}; product = factor {"*" factor}; factor = number | name |
+// "..." | "(" sum ")" | "ceil(" sum "/" sum ")" | "pad(" sum "," sum ")".
 class AxisParser {
    public:
     AxisParser(std::string_view text, AxisNames& names) : text_(text), names_(names) {}
 
-    std::vector<AxisExpression::Code> parse() {
+    void parse(AxisExpression& into) {
         sum();
         if (at_ != text_.size()) fail();
-        return std::move(code_);
+        into.code_ = std::move(code_);
+        into.rounded_ = rounded_;
     }
 
    private:
@@ -40,40 +59,73 @@ class AxisParser {
 
     void sum() {
         product();
-        while (take('+')) {
+        while (take("+")) {
             product();
-            code_.push_back({Op::add, 0});
+            operation(Op::add);
         }
     }
     void product() {
         factor();
-        while (take('*')) {
+        while (take("*")) {
             factor();
-            code_.push_back({Op::multiply, 0});
+            operation(Op::multiply);
         }
     }
     void factor() {
-        if (take('(')) {
+        if (take("(")) {
             sum();
-            if (!take(')')) fail();
-            return;
+            expect(")");
+        } else if (take("ceil(")) {
+            rounded(Op::ceil, "/");
+        } else if (take("pad(")) {
+            rounded(Op::pad, ",");
+        } else if (take("...")) {
+            operand(Op::leading, 0);
+        } else {
+            word();
         }
+    }
+    void rounded(Op op, std::string_view between) {
+        ++rounding_;
+        sum();
+        expect(between);
+        sum();
+        expect(")");
+        --rounding_;
+        operation(op);
+    }
+    void word() {
         const std::size_t begin = at_;
         while (at_ < text_.size() &&
                (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
             ++at_;
         const std::string_view word = text_.substr(begin, at_ - begin);
         if (word.empty()) fail();
-        if (std::isdigit(static_cast<unsigned char>(word[0]))) {
-            code_.push_back({Op::number, std::stoll(std::string(word))});
-        } else {
-            code_.push_back({Op::axis, names_.add(word)});
+        if (!std::isdigit(static_cast<unsigned char>(word[0]))) {
+            const int axis = names_.add(word);
+            if (rounding_ > 0) rounded_ |= std::uint32_t{1} << axis;
+            return operand(Op::axis, axis);
         }
+        std::int64_t number = 0;
+        const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), number);
+        if (status != std::errc{} || end != word.data() + word.size()) fail();
+        operand(Op::number, number);
     }
-    bool take(char c) {
-        const bool found = at_ < text_.size() && text_[at_] == c;
-        at_ += found ? 1 : 0;
+    void operand(Op op, std::int64_t value) {
+        if (++depth_ > AxisExpression::kMaxDepth) fail();
+        code_.push_back({op, value});
+    }
+    void operation(Op op) {
+        --depth_;
+        code_.push_back({op, 0});
+    }
+    bool take(std::string_view token) {
+        const bool found = text_.substr(at_).starts_with(token);
+        at_ += found ? token.size() : 0;
         return found;
+    }
+    void expect(std::string_view token) {
+        if (!take(token)) fail();
     }
     [[noreturn]] void fail() const {
         throw Error(ErrorCode::internal, "", "", fmt::format("axis expression '{}' at {}", text_, at_));
@@ -82,32 +134,45 @@ class AxisParser {
     std::string_view text_;
     AxisNames& names_;
     std::size_t at_ = 0;
+    int rounding_ = 0, depth_ = 0;  // enclosing ceil and pad; operands on evaluate's stack
+    std::uint32_t rounded_ = 0;
     std::vector<AxisExpression::Code> code_;
 };
 
 AxisExpression AxisExpression::parse(std::string_view text, AxisNames& names) {
     AxisExpression expression;
     expression.text_ = text;
-    expression.code_ = AxisParser(text, names).parse();
+    AxisParser(text, names).parse(expression);
     return expression;
 }
 
 std::int64_t AxisExpression::evaluate(const AxisSizes& sizes) const {
-    std::int64_t stack[8];
-    int top = 0;
+    std::int64_t stack[kMaxDepth];
+    int top = -1;
     for (const Code& c : code_) {
-        if (c.op == Op::number) {
-            stack[top++] = c.value;
-        } else if (c.op == Op::axis) {
-            const std::int64_t size = sizes.size[static_cast<std::size_t>(c.value)];
-            if (size == kUnknown) return kUnknown;
-            stack[top++] = size;
-        } else {
-            --top;
-            stack[top - 1] = c.op == Op::add ? stack[top - 1] + stack[top] : stack[top - 1] * stack[top];
+        switch (c.op) {
+            case Op::number: stack[++top] = c.value; continue;
+            case Op::axis: stack[++top] = sizes.size[static_cast<std::size_t>(c.value)]; break;
+            case Op::leading: stack[++top] = sizes.rows(); break;
+            default: {
+                const std::int64_t b = stack[top--], a = stack[top];
+                stack[top] = c.op == Op::add        ? sum_of(a, b)
+                             : c.op == Op::multiply ? product_of(a, b)
+                             : c.op == Op::ceil     ? groups_of(a, b)
+                                                    : product_of(groups_of(a, b), b);
+                continue;
+            }
         }
+        if (stack[top] == kUnknown) return kUnknown;
     }
     return stack[0];
+}
+
+std::int64_t AxisSizes::rows() const {
+    if (leading == nullptr) return kUnknown;
+    std::int64_t rows = 1;
+    for (int i = 0; i < leading_rank; ++i) rows = product_of(rows, leading->shape[i]);
+    return rows;
 }
 
 bool AxisExpression::mentions(int axis) const {
@@ -115,11 +180,16 @@ bool AxisExpression::mentions(int axis) const {
                        [&](const Code& c) { return c.op == Op::axis && c.value == axis; });
 }
 
+bool AxisExpression::mentions_leading() const {
+    return std::any_of(code_.begin(), code_.end(), [](const Code& c) { return c.op == Op::leading; });
+}
+
 bool AxisExpression::leads_with(int axis) const {
     const auto times = std::count_if(code_.begin(), code_.end(),
                                      [&](const Code& c) { return c.op == Op::axis && c.value == axis; });
-    const bool product =
-        std::none_of(code_.begin(), code_.end(), [](const Code& c) { return c.op == Op::add; });
+    const bool product = std::all_of(code_.begin(), code_.end(), [](const Code& c) {
+        return c.op == Op::number || c.op == Op::axis || c.op == Op::multiply;
+    });
     return product && times == 1 && code_[0].op == Op::axis && code_[0].value == axis;
 }
 
@@ -130,8 +200,9 @@ bool AxisExpression::solve(std::int64_t value, AxisSizes& sizes) const {
         if (unknown >= 0) return false;
         unknown = static_cast<int>(c.value);
     }
-    if (unknown < 0) return false;
-    // The expression is linear in one axis that occurs once: two evaluations give slope and intercept.
+    if (unknown < 0 || rounds(unknown)) return false;
+    if (mentions_leading() && sizes.leading == nullptr) return false;
+    // The expression is linear in an axis that occurs once: two evaluations give slope and intercept.
     std::int64_t& size = sizes.size[static_cast<std::size_t>(unknown)];
     size = 0;
     const std::int64_t at0 = evaluate(sizes);
@@ -139,7 +210,8 @@ bool AxisExpression::solve(std::int64_t value, AxisSizes& sizes) const {
     const std::int64_t slope = evaluate(sizes) - at0;
     if (slope > 0 && value >= at0 && (value - at0) % slope == 0) {
         size = (value - at0) / slope;
-        return true;
+        if (evaluate(sizes) == value)
+            return true;  // which it is not where the axis occurs twice in a product
     }
     size = kUnknown;
     return false;

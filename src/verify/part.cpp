@@ -14,6 +14,13 @@ bool goes_through(const Cut& cut, const Field& field) {
                        [&](const AxisExpression& a) { return a.mentions(cut.axis); });
 }
 
+// Does the field round what is cut (`ceil(dim/16)`, `pad(...,128)`)? Then parts of it are no parts of the call.
+bool rounds(const Cut& cut, const Field& field) {
+    return std::any_of(field.pattern.axes.begin(), field.pattern.axes.end(), [&](const AxisExpression& a) {
+        return cut.leading >= 0 ? a.mentions_leading() : a.rounds(cut.axis);
+    });
+}
+
 // How many leading axes "..." stands for.
 int leading_axes(const Case& c) {
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
@@ -55,6 +62,7 @@ std::vector<Cut> cuts_of(const Case& c) {
         for (std::size_t i = 0; i < c.tensors.size(); ++i) {
             const Field& field = c.contract().fields()[i];
             if (c.tensors[i].present && field.writes()) in_all = in_all && goes_through(cut, field);
+            if (c.tensors[i].present) in_all = in_all && !rounds(cut, field);
         }
         return !in_all;
     });

@@ -17,7 +17,7 @@ struct Cut {
     int leading = -1;  // or one of those that "..." stands for
     std::int64_t size = 0;
 };
-// None where an output belongs to the call as a whole.
+// None where an output belongs to the call as a whole, or a field rounds the axis.
 std::vector<Cut> cuts_of(const Case& c);
 
 struct Range {

@@ -1,6 +1,8 @@
 // Axis patterns: what binds, what is worked out, what is said where shapes disagree.
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "weft/axes.h"
 #include "weft/error.h"
 
@@ -66,6 +68,40 @@ TEST_F(Axes, IndivisibleSizesSolveNothing) {
     EXPECT_EQ(matcher.match(parse("2*hidden"), shape({7})), "expected [2*hidden=8], got [7]");
 }
 
+TEST_F(Axes, GroupsAndPaddingAreWorkedOut) {
+    EXPECT_EQ(matcher.match(parse("... dim"), shape({3, 43, 100})), "");
+    EXPECT_EQ(matcher.match(parse("... ceil(dim/16)"), shape({3, 43, 7})), "");
+    EXPECT_EQ(matcher.match(parse("... ceil(dim/16)"), shape({3, 43, 6})),
+              "expected [...=(3, 43), ceil(dim/16)=7], got [3, 43, 6]");
+    EXPECT_EQ(matcher.match(parse("pad(...,128) pad(ceil(dim/16),4)"), shape({256, 8})), "");
+    EXPECT_EQ(matcher.match(parse("pad(...,128) pad(ceil(dim/16),4)"), shape({129, 8})),
+              "expected [pad(...,128)=256, pad(ceil(dim/16),4)=8], got [129, 8]");
+    std::vector<std::int64_t> out;
+    EXPECT_TRUE(matcher.shape(parse("ceil(.../128) ceil(2*dim/(2*dim)) ceil(dim/100)*3 pad(dim,100)"), out));
+    EXPECT_THAT(out, testing::ElementsAre(2, 1, 3, 100));
+    EXPECT_TRUE(matcher.shape(parse("ceil(dim/0) pad(dim,0) ceil(0/16) pad(0,128)"), out));
+    EXPECT_THAT(out, testing::Each(0));
+}
+
+TEST_F(Axes, WhatIsRoundedDeterminesNothing) {
+    std::vector<std::int64_t> out;
+    EXPECT_FALSE(matcher.shape(parse("pad(...,128)"), out));
+    EXPECT_EQ(matcher.match(parse("pad(...,128) ceil(dim/16)*heads"), shape({128, 12})), "");
+    EXPECT_EQ(size("dim"), kUnknown);
+    EXPECT_EQ(matcher.match(parse("dim"), shape({64})), "");
+    EXPECT_EQ(matcher.match(parse("ceil(dim/16)*heads"), shape({12})), "");
+    EXPECT_EQ(size("heads"), 3);  // which is not what is rounded
+}
+
+TEST_F(Axes, ExpressionsDoNotOverflow) {
+    EXPECT_EQ(matcher.match(parse("n"), shape({std::int64_t{1} << 62})), "");
+    std::vector<std::int64_t> out;
+    EXPECT_TRUE(matcher.shape(parse("4*n n+n+n pad(n+n+n,16)"), out));
+    EXPECT_THAT(out, testing::Each(std::numeric_limits<std::int64_t>::max()));
+    EXPECT_EQ(matcher.match(parse("square*square"), shape({7})), "");
+    EXPECT_EQ(size("square"), kUnknown);  // not linear
+}
+
 TEST_F(Axes, AScalarHasRankZeroOrOne) {
     EXPECT_EQ(matcher.match(parse("1"), shape({1})), "");
     EXPECT_EQ(matcher.match(parse("1"), Tensor(nullptr, DType::fp32, std::span<const std::int64_t>())), "");
@@ -73,7 +109,9 @@ TEST_F(Axes, AScalarHasRankZeroOrOne) {
 }
 
 TEST_F(Axes, MalformedPatternsAreDefects) {
-    for (const char* text : {"a+", "(a", "a)", "*", "a**b"}) {
+    for (const char* text :
+         {"a+", "(a", "a)", "*", "a**b", "ceil(a)", "ceil(a,2)", "pad(a/2)", "pad(a,2", "a/2", "a,2", "....",
+          "2a", "99999999999999999999", "a+(b*(c+(d*(e+(f*(g+(h*i)))))))"}) {
         AxisNames fresh;
         EXPECT_THROW(AxisPattern::parse(text, fresh), Error) << text;
     }

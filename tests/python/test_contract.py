@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import weft
 from weft import _library, host_cost, stubs
+from weft._contract import LEADING, Axis
 from weft._op import OPS
 
 from tests.paths import PYTHON_PATH, ROOT
@@ -46,6 +47,23 @@ def test_shapes_are_those_that_the_library_infers(op):
             assert shape in (expected, () if expected == (1,) else expected), case["case"]
             compared += 1
     assert compared > 0 or not contract.outputs
+
+
+def test_groups_and_padding_are_worked_out_as_the_library_does():
+    sizes = {"dim": 100, LEADING: 129}
+    expected = {
+        "ceil(dim/16)": 7,
+        "pad(...,128)": 256,
+        "pad(ceil(dim/16),4)": 8,
+        "3*ceil(.../128)": 6,
+        "dim": 100,
+    }
+    assert {text: Axis(text).evaluate(sizes) for text in expected} == expected
+    assert Axis("pad(ceil(dim/group),4)").names == ("dim", "group")
+    unknown: dict[str, int] = {}
+    Axis("ceil(dim/16)").solve(7, unknown)  # 97 to 112
+    Axis("pad(...,128)").solve(128, unknown)
+    assert unknown == {}
 
 
 def test_default_dtypes():
