@@ -1,4 +1,5 @@
-# One executable for each folder of tests, one for the ops; each a ctest entry, the ops' cut into shards.
+# One executable for each folder of tests, one for the ops. Each is a ctest entry, but for the ops': there, an entry is
+# one op, and one is what belongs to no op.
 
 find_package(GTest QUIET)
 if(NOT GTest_FOUND)
@@ -6,10 +7,15 @@ if(NOT GTest_FOUND)
   return()
 endif()
 
-set(WEFT_TEST_SHARDS 2 CACHE STRING "How many processes share the op tests")
+# weft_entry(name executable cost arguments...): ctest starts what costs most first.
+function(weft_entry name executable cost)
+  add_test(NAME ${name} COMMAND ${executable} ${ARGN} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 COST ${cost} ENVIRONMENT
+    "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${name}.xml;OPENBLAS_NUM_THREADS=1;WEFT_TOOL=${CMAKE_BINARY_DIR}/weft")
+endfunction()
 
-# weft_test(name shards sources...): the sources may bring a main of their own in a file main.cpp.
-function(weft_test name shards)
+# weft_test(name sources...): the sources may bring a main of their own in a file main.cpp.
+function(weft_test name)
   add_executable(test_${name} ${ARGN})
   target_link_libraries(test_${name} PRIVATE weft_flags libweft GTest::gmock)
   if(TARGET weft_bench AND "${ARGN}" MATCHES "tests/(bench|cli)/")
@@ -35,21 +41,25 @@ function(weft_test name shards)
                            $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
     target_link_libraries(test_${name} PRIVATE Boost::headers)
   endif()
-  math(EXPR _last "${shards} - 1")
-  foreach(_shard RANGE ${_last})
-    set(_entry ${name})
-    if(shards GREATER 1)
-      set(_entry ${name}.${_shard})
-    endif()
-    add_test(NAME ${_entry} COMMAND test_${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-    set_tests_properties(${_entry} PROPERTIES TIMEOUT 1200 ENVIRONMENT
-      "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${_shard};GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${_entry}.xml;OPENBLAS_NUM_THREADS=1;WEFT_TOOL=${CMAKE_BINARY_DIR}/weft")
-  endforeach()
 endfunction()
 
 file(GLOB _op_tests CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ops/*/test*.cpp tests/ops/*.cpp)
 if(_op_tests)
-  weft_test(ops ${WEFT_TEST_SHARDS} ${_op_tests})
+  weft_test(ops ${_op_tests})
+  weft_entry(ops test_ops 0 --op=)
+  file(GLOB _ops CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ops/*/reference.cpp)
+  foreach(_reference IN LISTS _ops)
+    # An op's tests take about as long as its kernels are.
+    get_filename_component(_folder "${_reference}" DIRECTORY)
+    get_filename_component(_op "${_folder}" NAME)
+    file(GLOB _kernels "${_folder}/*.cuh" "${_folder}/test*.cpp")
+    set(_cost 0)
+    foreach(_kernel IN LISTS _kernels)
+      file(SIZE "${_kernel}" _bytes)
+      math(EXPR _cost "${_cost} + ${_bytes}")
+    endforeach()
+    weft_entry(ops.${_op} test_ops ${_cost} --op=${_op})
+  endforeach()
 endif()
 
 file(GLOB _folders CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" tests/*)
@@ -63,6 +73,7 @@ foreach(_folder IN LISTS _folders)
   if(NOT WEFT_HAS_EMULATOR AND _name MATCHES "^(emulator|kit)$")
     message(STATUS "tests/${_name} is left out: it needs the emulator")
   elseif(_sources AND NOT _name STREQUAL "ops")
-    weft_test(${_name} 1 ${_sources})
+    weft_test(${_name} ${_sources})
+    weft_entry(${_name} test_${_name} 10000)
   endif()
 endforeach()

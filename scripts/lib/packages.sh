@@ -2,7 +2,8 @@
 # elsewhere needs no package manager.
 
 # what | Debian package | needed for | how it is found
-# A kind: command, header (and its library file, where it has one), library (loaded at run time), python.
+# A kind: command (one of several), header (and its library file, where it has one), library (loaded at run time),
+# python.
 requirements() {
     cat <<'TABLE'
 g++|g++|build|command g++
@@ -18,10 +19,19 @@ Google Benchmark|libbenchmark-dev|fast|header benchmark/benchmark.h libbenchmark
 Python with venv|python3 python3-venv ca-certificates|python|python
 GoogleTest|libgtest-dev|tests|header gtest/gtest.h libgtest
 GoogleMock|libgmock-dev|tests|header gmock/gmock.h libgmock
+a browser (the tests look at the report's page)|chromium|tests|command chromium chromium-browser google-chrome chrome
 TABLE
 }
 
 has_command() { command -v "$1" >/dev/null; }
+
+has_one_of() {
+    local name
+    for name in "$@"; do
+        if has_command "$name"; then return 0; fi
+    done
+    return 1
+}
 
 # The compiler itself says whether it finds a header and a library, wherever they are installed.
 has_header() {
@@ -47,7 +57,7 @@ has_python() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
 found() {
     case $1 in
-        command) has_command "$2" ;;
+        command) has_one_of "${@:2}" ;;
         header) has_header "${@:2}" ;;
         library) has_library "$2" ;;
         python) has_python ;;

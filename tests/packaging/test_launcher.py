@@ -62,6 +62,16 @@ def test_without_rights_it_names_the_packages(bare_machine: tuple[Path, dict[str
     assert result.stdout == ""
 
 
+def test_the_tests_ask_for_a_browser_too(bare_machine: tuple[Path, dict[str, str]]) -> None:
+    """Without one, the report's page would go unseen."""
+    asked = "the tests look at the report's page"
+    assert asked in launch(*bare_machine, "test").stderr
+    tree, environment = bare_machine
+    assert asked not in launch(tree, environment, "demo").stderr
+    (Path(environment["PATH"]) / "google-chrome").symlink_to("/bin/true")
+    assert asked not in launch(tree, environment, "test").stderr
+
+
 def test_nothing_is_done_twice() -> None:
     result = launch(ROOT, dict(os.environ), "setup")
     assert result.returncode == 0, result.stderr

@@ -1,0 +1,215 @@
+"""The suites of ./weft test, and what the outcome of each depends on."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from testing import keys, tidy
+from testing.suite import CORES, ROOT, WHOLE, Count, Parts, Suite, beside_python, call, one, read_junit, whole
+
+BUILD = ROOT / "build"
+SANITIZERS = ("asan", "tsan")
+FORMATTED = ("include", "src", "ops", "pipelines", "tests", "examples")
+# Read by no C++ test: sources are in the objects. (The CMake files stay in: they hold flags of links.)
+NOT_OF_CPP = (*keys.COMPILED, *keys.PROSE, *keys.PYTHON, *keys.LAUNCHER, *keys.EVIDENCE, "assets/*.svg")
+
+
+def build(preset: str) -> Callable[[Path], Count]:
+    def run(log: Path) -> Count:
+        status = call([str(ROOT / "weft"), "build", preset], log)
+        if status == 0 and preset == "release":
+            status = call(["ninja", "-C", f"build/{preset}", "header_check"], log)
+        return one(status)
+
+    return run
+
+
+def ctest_entries(preset: str) -> dict[str, list[str]]:
+    """The command of each of ctest's entries; empty where it is not built."""
+    listed = keys.output("ctest", "--preset", preset, "--show-only=json-v1")
+    return {test["name"]: test.get("command", []) for test in json.loads(listed)["tests"]} if listed else {}
+
+
+def ctest_parts(preset: str) -> Parts:
+    """An entry of one op depends on no other op's objects, any other entry on all of the build."""
+    folder = BUILD / preset
+    common = keys.digest(keys.of_machine(), keys.of_tree(NOT_OF_CPP))
+    parts = {}
+    for name, command in ctest_entries(preset).items():
+        only = re.fullmatch(r"ops\.(\w+)", name)
+        target = Path(command[0]).name if only and command else "all"
+        names = [at for at in keys.objects(folder, target) if not only or keys.of_op(at) in (None, only[1])]
+        parts[name] = keys.digest(common, *command[1:], keys.of_objects(folder, names)) if names else None
+    return parts or {WHOLE: None}
+
+
+def ctest(preset: str) -> Callable[[Path, Sequence[str]], dict[str, Count]]:
+    def run(log: Path, parts: Sequence[str]) -> dict[str, Count]:
+        folder = BUILD / preset
+        shutil.rmtree(folder / "results", ignore_errors=True)
+        report = folder / "ctest.xml"
+        report.unlink(missing_ok=True)
+        chosen = "|".join(map(re.escape, parts))
+        command = ["ctest", "--preset", preset, "-j", str(CORES), "-R", f"^({chosen})$"]
+        status = call([*command, "--output-junit", str(report)], log)
+        entries = ElementTree.parse(report).getroot().findall("testcase") if report.exists() else []
+        if not entries:
+            return {part: one(status or 1) for part in parts}
+        found = {}
+        for entry in entries:
+            name, ended_well = str(entry.get("name")), entry.get("status") == "run"
+            inner = read_junit(folder / "results" / f"{name}.xml")
+            if inner is None or (inner.failed == 0 and not ended_well):
+                inner = one(0 if ended_well else 1)  # no report, or it broke after its last test
+            found[name] = inner
+        return found
+
+    return run
+
+
+def run_pytest(log: Path, paths: Sequence[str], name: str) -> Count:
+    report = BUILD / f"pytest-{name}.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", *paths, f"--junitxml={report}"]
+    status = call(
+        command, log, {"WEFT_TOOL": str(ROOT / "build/release/weft"), "TOKENIZERS_PARALLELISM": "false"}
+    )
+    if status == 5:  # no test collected
+        return Count()
+    count = read_junit(report)
+    return one(status) if count is None or (status != 0 and count.failed == 0) else count
+
+
+def pytest_suites() -> list[Suite]:
+    """A suite for each folder of Python tests, so that several run at once."""
+    found = []
+    for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
+        name = folder.name
+        paths = sorted(str(path.relative_to(ROOT)) for path in folder.glob("test_*.py"))
+        paths = [path for path in paths if path != "tests/packaging/test_wheel.py"]
+        found.append(
+            Suite(
+                f"pytest-{name}",
+                f"tests/{name} (pytest)",
+                whole(functools.partial(run_pytest, paths=paths, name=name)),
+                lambda: {WHOLE: keys.of_everything(programs=BUILD / "release")},
+                needs=("build",),
+            )
+        )
+    return found
+
+
+def wheel(log: Path) -> Count:
+    """Builds the wheel; what is in it and how it behaves in fresh environments is tested by pytest."""
+    dist = BUILD / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-w", str(dist)]
+    # The compiler by the name that CMake knows it by: ccache then has what the release build compiled.
+    count = one(call(pip, log, {"CXX": "c++"}))
+    if count.failed == 0:
+        count += run_pytest(log, ["tests/packaging/test_wheel.py"], "wheel")
+    return count
+
+
+def planted(everything: bool) -> Callable[[Path], Count]:
+    """Faults planted in the real kernels: all of them, or one of each kind for each build that must find it."""
+
+    def run(log: Path) -> Count:
+        with (ROOT / "tests" / "emulator" / "mutations.csv").open(newline="") as table:
+            rows = list(csv.DictReader(table))
+        first = {(row["build"], row["finds"]): f"{row['op']}: {row['description']}" for row in reversed(rows)}
+        names = "|".join(re.escape(name) for name in first.values())
+        chosen = [] if everything else ["--only", f"^({names}) "]
+        return one(call([sys.executable, "tests/emulator/mutate.py", *chosen], log))
+
+    return run
+
+
+def planted_parts(everything: bool) -> Parts:
+    builds = [
+        keys.of_programs(BUILD / preset) for preset in ("release", *SANITIZERS) if (BUILD / preset).is_dir()
+    ]
+    return {WHOLE: keys.digest(str(everything), *builds, keys.of_everything(without=keys.PROSE))}
+
+
+def cpp_files(*suffixes: str) -> list[str]:
+    found = [path for folder in FORMATTED for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def sources() -> list[str]:
+    return cpp_files(".h", ".cpp", ".cu", ".cuh")
+
+
+def shell_scripts() -> list[str]:
+    scripts = [
+        ROOT / "weft",
+        ROOT / ".ci/run",
+        *(ROOT / "scripts").glob("*"),
+        *(ROOT / "scripts/lib").glob("*"),
+    ]
+    return [
+        str(path) for path in scripts if path.is_file() and path.read_bytes()[:19] == b"#!/usr/bin/env bash"
+    ]
+
+
+def lint(name: str, *arguments: str, tool: str = "", files: Callable[[], list[str]] = list) -> Suite:
+    """A linter that reads nothing but the tree."""
+
+    def run(log: Path) -> Count:
+        program = beside_python(tool or name)
+        if program is None:
+            return Count(skipped=1)
+        return one(call([program, *arguments, *files()], log))
+
+    what = (tool or name) + (" " + arguments[0] if name == "ruff-format" else "")
+    return Suite(name, what, whole(run), lambda: {WHOLE: keys.of_everything()})
+
+
+def script(name: str, what: str) -> Suite:
+    return Suite(
+        name, what, whole(lambda log: one(call([sys.executable, str(ROOT / "scripts" / name)], log)))
+    )
+
+
+def suites(*, thorough: bool) -> list[Suite]:
+    """In the order in which they start. The long ones that wait for nothing else come first."""
+    found = [
+        Suite("build", "release build, headers alone", whole(build("release")), quick=True, wide=True),
+        Suite(
+            "unit", "unit suites", ctest("release"), lambda: ctest_parts("release"),
+            needs=("build",), quick=True, wide=True,
+        ),
+    ]  # fmt: skip
+    for preset in SANITIZERS:
+        name = f"build-{preset}"
+        found.append(Suite(name, f"{preset} build", whole(build(preset)), wide=True))
+        found.append(
+            Suite(
+                preset, f"unit suites under {preset}", ctest(preset), functools.partial(ctest_parts, preset),
+                needs=(name,), wide=True,
+            )
+        )  # fmt: skip
+    return [
+        *found,
+        Suite("wheel", "the wheel, in fresh environments", whole(wheel),
+              lambda: {WHOLE: keys.of_everything(without=keys.EVIDENCE)}, needs=("build",)),
+        *pytest_suites(),
+        Suite("tidy", "clang-tidy", tidy.run, tidy.parts, needs=("build",), wide=True),
+        Suite("mutations", "planted faults that the emulator must find", whole(planted(thorough)),
+              lambda: planted_parts(thorough), needs=("build", *(f"build-{name}" for name in SANITIZERS))),
+        lint("format", "--dry-run", "-Werror", tool="clang-format", files=sources),
+        lint("ruff", "check", "."),
+        lint("ruff-format", "format", "--check", ".", tool="ruff"),
+        lint("shellcheck", "-x", files=shell_scripts),
+        lint("mypy", "--config-file", "pyproject.toml"),
+        script("sizes", "sizes of kernels, functions, files"),
+    ]  # fmt: skip

@@ -1,0 +1,245 @@
+"""./weft test: suites side by side, and results that are kept until anything that they depend on changes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from testing import keys, schedule, suites, tidy
+from testing.results import Results
+from testing.suite import WHOLE, Count, Suite
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Recorded:
+    """A suite over one input file, that counts how often it ran."""
+
+    def __init__(self, folder: Path) -> None:
+        self.input = folder / "input"
+        self.input.write_text("passes")
+        self.results = Results(folder / "results")
+        self.log = folder / "log"
+        self.runs = 0
+        self.meanwhile = ""
+
+    def _run(self, _log: Path, parts: Sequence[str]) -> dict[str, Count]:
+        assert list(parts) == [WHOLE]
+        self.runs += 1
+        passed = self.input.read_text() == "passes"
+        if self.meanwhile:
+            self.input.write_text(self.meanwhile)
+        return {WHOLE: Count(passed=2, skipped=1) if passed else Count(failed=1)}
+
+    def __call__(self, *, fresh: bool = False) -> schedule.Done:
+        keys.forget()
+        suite = Suite("s", "a suite", self._run, lambda: {WHOLE: keys.of_file(self.input)})
+        return schedule.run_suite(suite, Results(self.results.folder, fresh=fresh), self.log)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    return Recorded(tmp_path)
+
+
+def test_what_passed_is_not_run_again_until_its_input_changes(recorded: Recorded) -> None:
+    assert recorded().count == Count(passed=2, skipped=1)
+    again = recorded()
+    assert (again.kept, again.parts, again.count) == (1, 1, Count(passed=2, skipped=1))
+    assert recorded.runs == 1
+    recorded.input.write_text("something else")
+    assert recorded().count == Count(failed=1)
+    assert recorded.runs == 2
+
+
+def test_a_failure_is_never_kept(recorded: Recorded) -> None:
+    recorded.input.write_text("fails")
+    assert recorded().count.failed == recorded().count.failed == 1
+    assert recorded.runs == 2
+
+
+def test_all_runs_what_is_kept(recorded: Recorded) -> None:
+    recorded()
+    assert recorded(fresh=True).kept == 0
+    assert recorded.runs == 2
+
+
+def test_nothing_is_kept_of_files_that_changed_meanwhile(recorded: Recorded) -> None:
+    recorded.meanwhile = "an edit"
+    recorded()
+    recorded.input.write_text("passes")
+    recorded.meanwhile = ""
+    assert recorded().kept == 0
+
+
+def test_a_part_that_says_nothing_has_not_passed(tmp_path: Path) -> None:
+    suite = Suite("s", "s", lambda log, parts: {"a": Count(passed=1)}, lambda: {"a": "1", "b": "2"})
+    done = schedule.run_suite(suite, Results(tmp_path), tmp_path / "log")
+    assert done.count == Count(passed=1, failed=1)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("words")
+    (tmp_path / "data.csv").write_text("1,2")
+    return tmp_path
+
+
+def of_tree(root: Path) -> str:
+    keys.forget()
+    return keys.of_tree(without=keys.PROSE, root=root)
+
+
+def test_the_tree_is_in_a_key_but_for_what_is_named(tree: Path) -> None:
+    before = of_tree(tree)
+    (tree / "docs" / "page.md").write_text("other words")
+    assert of_tree(tree) == before
+    (tree / "data.csv").write_text("1,3")
+    changed = of_tree(tree)
+    (tree / "new.csv").write_text("")
+    added = of_tree(tree)
+    (tree / "new.csv").rename(tree / "old.csv")
+    moved = of_tree(tree)
+    (tree / "old.csv").chmod(0o755)
+    assert len({before, changed, added, moved, of_tree(tree)}) == 5
+
+
+def test_the_machine_is_in_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys.forget()
+    before = keys.of_machine()
+    monkeypatch.setenv("WEFT_OPENBLAS", "none")
+    keys.forget()
+    assert keys.of_machine() != before
+    keys.forget()
+
+
+OBJECTS = ("CMakeFiles/core.o", "CMakeFiles/ops/a/a.o", "CMakeFiles/ops/b/b.o", "CMakeFiles/tests/ops/main.o")
+
+
+def test_an_entry_of_one_op_depends_on_no_other_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "release"
+    for name in OBJECTS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("machine code")
+    monkeypatch.setattr(suites, "BUILD", tmp_path)
+    commands = {name: [f"{folder}/test_ops", f"--op={name[4:]}"] for name in ("ops", "ops.a", "ops.b")}
+    monkeypatch.setattr(suites, "ctest_entries", lambda preset: commands)
+    monkeypatch.setattr(keys, "objects", lambda folder, target: OBJECTS)
+    monkeypatch.setattr(keys, "of_machine", lambda: "")
+    monkeypatch.setattr(keys, "of_tree", lambda without: "")
+
+    def changed_by(name: str) -> set[str]:
+        before = suites.ctest_parts("release")
+        (folder / name).write_text("other machine code")
+        keys.of_file.cache_clear()
+        after = suites.ctest_parts("release")
+        (folder / name).write_text("machine code")
+        keys.of_file.cache_clear()
+        assert all(before.values())
+        return {part for part in before if before[part] != after[part]}
+
+    assert changed_by("CMakeFiles/ops/a/a.o") == {"ops", "ops.a"}
+    assert changed_by("CMakeFiles/core.o") == {"ops", "ops.a", "ops.b"}
+    assert changed_by("CMakeFiles/tests/ops/main.o") == {"ops", "ops.a", "ops.b"}
+
+
+def test_no_op_includes_another() -> None:
+    """Which is what lets the results of one be kept where another changes."""
+    for path in (ROOT / "ops").rglob("*"):
+        if path.suffix in {".h", ".cpp", ".cu", ".cuh"}:
+            op = path.relative_to(ROOT / "ops").parts[0]
+            included = set(re.findall(r'#include ".*?\bops/(\w+)/', path.read_text()))
+            assert included <= {op}, path
+
+
+def test_clang_tidy_reads_what_a_change_can_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, own = tmp_path / "shared.h", tmp_path / "own.h"
+    shared.write_text("int shared();")
+    own.write_text("int own();")
+    monkeypatch.setattr(tidy, "commands", lambda: {"one.cpp": "c++ -o one.o", "two.cpp": "c++ -o two.o"})
+    monkeypatch.setattr(tidy, "included", lambda: {"one.o": [shared, own], "two.o": [shared]})
+
+    def read() -> dict[str, str | None]:
+        keys.forget()
+        return dict(tidy.parts())
+
+    before = read()
+    own.write_text("int renamed();")
+    after = read()
+    assert before["one.cpp"] != after["one.cpp"]
+    assert before["two.cpp"] == after["two.cpp"] is not None
+    shared.write_text("int renamed_too();")
+    assert read()["two.cpp"] != after["two.cpp"]
+
+
+def scheduled(*given: Suite, cores: int = 2, failing: str = "") -> tuple[list[str], int, int]:
+    """The order in which they ended, the most at a time, the most wide ones at a time."""
+    lock, running, most, widest = threading.Lock(), set[str](), 0, 0
+    wide = {suite.name for suite in given if suite.wide}
+
+    def run(suite: Suite) -> schedule.Done:
+        nonlocal most, widest
+        with lock:
+            running.add(suite.name)
+            most, widest = max(most, len(running)), max(widest, len(running & wide))
+        threading.Event().wait(0.02)
+        with lock:
+            running.remove(suite.name)
+        return schedule.Done(suite, Count(failed=1) if suite.name == failing else Count(passed=1))
+
+    ended: list[str] = []
+    schedule.run_all(
+        given, cores, run, lambda done: ended.append(done.suite.name + "!" * bool(done.left_out))
+    )
+    return ended, most, widest
+
+
+def named(name: str, *needs: str, wide: bool = False) -> Suite:
+    return Suite(name, name, lambda log, parts: {}, needs=needs, wide=wide)
+
+
+def test_suites_run_side_by_side_and_wait_for_what_they_need() -> None:
+    given = (
+        named("build", wide=True),
+        named("unit", "build", wide=True),
+        named("asan", wide=True),
+        named("lint"),
+    )
+    ended, most, widest = scheduled(*given)
+    assert sorted(ended) == ["asan", "build", "lint", "unit"]
+    assert ended.index("build") < ended.index("unit")
+    assert (most, widest) == (2, 1)
+
+
+def test_what_needs_a_failed_suite_is_not_run() -> None:
+    given = (named("build"), named("unit", "build"), named("after", "unit"), named("lint"))
+    ended, _, _ = scheduled(*given, failing="build")
+    assert sorted(ended) == ["after!", "build", "lint", "unit!"]
+
+
+@pytest.mark.skipif(not (ROOT / "build/release/test_ops").exists(), reason="no GoogleTest in this build")
+def test_every_test_of_the_ops_is_in_one_entry() -> None:
+    def listed(*words: str) -> list[str]:
+        command = [str(ROOT / "build/release/test_ops"), *words, "--gtest_list_tests"]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        found, suite = [], ""
+        for line in lines:
+            if line.startswith(" "):
+                found.append(suite + line.split("#")[0].strip())
+            elif line.split("#")[0].rstrip().endswith("."):
+                suite = line.split("#")[0].strip()
+        return found
+
+    folders = [path.parent.name for path in (ROOT / "ops").glob("*/reference.cpp")]
+    entries = [test for op in ("", *folders) for test in listed(f"--op={op}")]
+    assert sorted(entries) == sorted(listed())
+    assert len(set(entries)) == len(entries)
+    if shutil.which("ctest"):
+        names = set(suites.ctest_entries("release"))
+        assert {"ops", *(f"ops.{op}" for op in folders)} <= names
