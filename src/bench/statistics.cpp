@@ -9,15 +9,15 @@
 #include "weft/error.h"
 
 namespace weft {
-namespace {
 
-// Between the two samples around it.
 double quantile(std::span<const double> sorted, double q) {
     const double at = q * static_cast<double>(sorted.size() - 1);
     const auto low = static_cast<std::size_t>(at);
     const std::size_t high = std::min(low + 1, sorted.size() - 1);
     return sorted[low] + (at - std::floor(at)) * (sorted[high] - sorted[low]);
 }
+
+namespace {
 
 double resampled_median(std::span<const double> from, std::vector<double>& drawn, Random& random) {
     drawn.resize(from.size());

@@ -11,6 +11,8 @@ struct Statistics {
     double median = 0, mean = 0, deviation = 0, minimum = 0, p10 = 0, p90 = 0;
     int samples = 0;
 };
+// Between the two samples around it.
+double quantile(std::span<const double> sorted, double q);
 // Throws where there are no samples.
 Statistics summarize(std::vector<double> samples);
 

@@ -65,6 +65,9 @@ void Summary::add(const std::string& title, const Measurement& m) {
     const Result* weft = m.weft();
     if (weft != nullptr && !weft->checked) ++wrong_;
     const Result* rival = m.best(Time::device, Cache::cold);
+    if (weft != nullptr && weft->at(Time::device, Cache::cold) && m.floor_us > 0)
+        floors_.push_back(
+            {title, "the floor", m.floor_us / weft->at(Time::device, Cache::cold)->us.median, false});
     if (weft == nullptr || rival == nullptr || !weft->at(Time::device, Cache::cold)) return;
     const Timing &ours = *weft->at(Time::device, Cache::cold),
                  &theirs = *rival->at(Time::device, Cache::cold);
@@ -87,6 +90,22 @@ std::string Summary::text() const {
                       "worst {:.2f}x ({}, against {}); {} won, {} lost, {} level\n",
                       entries_.size(), geometric_mean(ratios), worst->ratio, worst->title, worst->rival, wins,
                       losses, entries_.size() - static_cast<std::size_t>(wins + losses));
+}
+
+std::string Summary::distribution(bool of_floor) const {
+    std::vector<Entry> sorted = of_floor ? floors_ : entries_;
+    if (sorted.empty()) return "";
+    std::sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) { return a.ratio < b.ratio; });
+    std::vector<double> ratios;
+    for (const Entry& e : sorted) ratios.push_back(e.ratio);
+    const auto slow = std::count_if(ratios.begin(), ratios.end(), [](double r) { return r < 0.9; });
+    std::string text = fmt::format(
+        "against {} ({} cases): geometric mean {:.2f}, 10th percentile {:.2f}, {:.0f} % under 0.9; worst\n",
+        of_floor ? "the floor" : "the best baseline", sorted.size(), geometric_mean(ratios),
+        quantile(ratios, 0.1), 100.0 * static_cast<double>(slow) / static_cast<double>(sorted.size()));
+    sorted.resize(std::min<std::size_t>(sorted.size(), 10));
+    for (const Entry& e : sorted) text += fmt::format("  {:.2f}  {}  ({})\n", e.ratio, e.title, e.rival);
+    return text;
 }
 
 }  // namespace weft

@@ -18,6 +18,9 @@ class Summary {
    public:
     void add(const std::string& title, const Measurement& m);
     std::string text() const;
+    // Of sampled cases: geometric mean, 10th percentile, the share under 0.9 and the worst ten, of the ratios to
+    // the fastest baseline, or of the shares of the floor.
+    std::string distribution(bool of_floor) const;
 
    private:
     struct Entry {
@@ -25,6 +28,7 @@ class Summary {
         double ratio;
         bool level;
     };
+    std::vector<Entry> floors_;
     std::vector<Entry> entries_;
     int cases_ = 0, wrong_ = 0;
 };

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bench/draw.h"
 #include "bench/evidence.h"
 #include "bench/foreign.h"
 #include "bench/text.h"
@@ -172,6 +173,20 @@ tvm::ffi::String run(std::int64_t id, const std::string& run_id, const std::stri
     });
 }
 
+// Lines of drawn cases, as a JSON list; `ops`: names, as a JSON list, none for all.
+tvm::ffi::String draw(const std::string& ops, std::int64_t cases, std::int64_t seed) {
+    std::vector<const OpEntry*> entries;
+    for (const std::string name : nlohmann::json::parse(ops)) {
+        entries.push_back(find_op(name));
+        if (entries.back() == nullptr) TVM_FFI_THROW(ValueError) << "no op is named " << name;
+    }
+    std::vector<std::string> lines;
+    for (const Case& c : draw_cases(entries.empty() ? all_ops() : entries, static_cast<int>(cases),
+                                    static_cast<std::uint64_t>(seed)))
+        lines.push_back(c.line());
+    return tvm::ffi::String(nlohmann::json(lines).dump());
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
     const auto global = [](const char* name, Function f) {
         Function::SetGlobal(std::string("weft.bench.") + name, f);
@@ -193,6 +208,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                return guarded([&] { return tvm::ffi::String(bench_of(id).chosen()); });
            }));
     global("run", Function::FromTyped(run));
+    global("draw", Function::FromTyped(draw));
     global("environment",
            Function::FromTyped([](const std::string& device, std::int64_t index, const std::string& command) {
                return guarded([&] {

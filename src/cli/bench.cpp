@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
 
 #include "bench/bench.h"
+#include "bench/draw.h"
 #include "bench/evidence.h"
 #include "bench/host.h"
 #include "bench/text.h"
@@ -23,21 +25,29 @@ namespace {
 struct Arguments {
     std::vector<std::string> words;
     std::string workload, device, out, only, skip_done;
-    std::vector<std::string> against;
+    std::vector<std::string> against, sample;
     std::optional<std::uint64_t> seed;
+    int cases = 20;
     double budget_s = 0;
     BenchOptions bench;
-    bool json = false, host = false;
+    bool json = false, host = false, floor = false, list = false, kernels = false;
 };
+
+std::vector<Case> drawn_cases(const Arguments& a) {
+    return draw_cases(select(a.sample).ops, a.cases, a.bench.sample.seed);
+}
 
 std::vector<NamedCase> cases_of(const Arguments& a) {
     std::vector<NamedCase> cases;
-    if (!a.workload.empty()) {
+    if (!a.sample.empty()) {
+        for (Case& c : drawn_cases(a)) cases.push_back({"", std::move(c)});
+    } else if (!a.workload.empty()) {
         cases = workload_cases(a.workload);
     } else {
         const Selection selection = select(a.words);
         if (selection.single) return {{"", *selection.single}};
-        if (a.words.empty()) throw Failure(kUsage, "bench wants a case line, ops, or --workload FILE");
+        if (a.words.empty())
+            throw Failure(kUsage, "bench wants a case line, ops, --workload FILE, or --sample OPS");
         for (const OpEntry* op : selection.ops) {
             for (NamedCase& row : workload_cases("", op)) cases.push_back(std::move(row));
         }
@@ -66,6 +76,7 @@ std::set<std::string> cases_in(const std::string& path) {
 class Rows {
    public:
     Rows(const Arguments& a, nlohmann::json env) : env_(std::move(env)), json_(a.json) {
+        if (!a.sample.empty()) seed_ = a.bench.sample.seed;
         if (a.out.empty()) return;
         file_.open(a.out, std::ios::app);
         path_ = a.out;
@@ -73,6 +84,7 @@ class Rows {
     }
     void add(const NamedCase& c, const Measurement& m) {
         for (auto& row : measurement_rows(c.c.line(), m, {run_, env_["env"], c.workload})) {
+            if (seed_) row["seed"] = *seed_;
             write(row);
             if (json_) rows_.push_back(std::move(row));
         }
@@ -89,6 +101,7 @@ class Rows {
     std::string run_ = random_id(), path_;
     std::ofstream file_;
     std::vector<nlohmann::json> rows_;
+    std::optional<std::uint64_t> seed_;  // of a sample
     bool json_;
 };
 
@@ -121,7 +134,12 @@ Measurement attempt(const NamedCase& c, const Arguments& a, Device device, bool&
 
 std::string command_of(const Arguments& a) {
     std::string text = "weft bench ";
-    text += a.workload.empty() ? fmt::format("'{}'", fmt::join(a.words, " ")) : "--workload " + a.workload;
+    if (!a.sample.empty()) {
+        text += fmt::format("--sample {} --cases {}", fmt::join(a.sample, ","), a.cases);
+    } else {
+        text +=
+            a.workload.empty() ? fmt::format("'{}'", fmt::join(a.words, " ")) : "--workload " + a.workload;
+    }
     if (!a.only.empty()) text += " --only " + a.only;
     if (!a.bench.implementation.empty()) text += " --implementation " + a.bench.implementation;
     return text + fmt::format(" --seed {}", a.bench.sample.seed);
@@ -136,7 +154,6 @@ int bench_device(Arguments a) {
     std::vector<NamedCase> cases = cases_of(a);
     const std::set<std::string> done = cases_in(a.skip_done);
     std::erase_if(cases, [&](const NamedCase& c) { return done.contains(c.c.line()); });
-    a.bench.sample.seed = a.seed.value_or(std::random_device{}());
     Rows rows(a, environment_row(device, command_of(a)));
     const DeviceInfo info = with_rates(device_info(device), card_rates(device));
     Summary summary;
@@ -155,7 +172,7 @@ int bench_device(Arguments a) {
     if (a.json) {
         std::cout << rows.all().dump(2) << "\n";
     } else {
-        std::cout << summary.text();
+        std::cout << summary.text() << (a.sample.empty() ? "" : summary.distribution(a.floor));
         if (measured < cases.size())
             std::cout << fmt::format("{} cases are left: {}\n", cases.size() - measured,
                                      broken ? "the card may be unusable" : "the time is spent");
@@ -163,7 +180,29 @@ int bench_device(Arguments a) {
     return wrong ? kWrong : kPassed;
 }
 
-int bench(const Arguments& a) {
+int list_sample(const Arguments& a) {
+    std::map<std::string, std::map<std::string, int>> taken;  // by op, then kernel
+    for (const Case& c : drawn_cases(a)) {
+        const std::string kernel = kernel_for(c);
+        ++taken[c.contract().name()][kernel.substr(0, kernel.find(' '))];
+        if (a.list) std::cout << c.line() << "\n";
+    }
+    if (!a.kernels) return kPassed;
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [op, kernels] : taken) {
+        for (const auto& [kernel, count] : kernels)
+            rows.push_back({op, kernel, fmt::format("{:.1f} %", 100.0 * count / a.cases)});
+    }
+    std::cout << fmt::format("Of {} drawn cases an op, seed {}, an H100 gives to\n", a.cases,
+                             a.bench.sample.seed)
+              << table(rows, "  ");
+    return kPassed;
+}
+
+int bench(Arguments a) {
+    // Python and the evidence keep it as a number that every JSON reader knows exactly.
+    a.bench.sample.seed = a.seed.value_or(std::random_device{}());
+    if (a.list || a.kernels) return list_sample(a);
     if (!a.host) return bench_device(a);
     if (!run_host_benchmarks(a.json))
         throw Failure(kUnsupported, "this build has no Google Benchmark (libbenchmark-dev)");
@@ -188,13 +227,27 @@ Command bench_command() {
         "Examples:\n  weft bench 'rms_norm x=bf16[4096,3072] weight=bf16[3072]'\n"
         "  weft bench --workload workloads/transformer.csv --out rows.jsonl --budget-s 300\n"
         "  weft bench --workload workloads/transformer.csv --out more.jsonl --skip-done rows.jsonl\n"
-        "  weft bench gemm --only llama8b\n  weft bench --host\n",
+        "  weft bench gemm --only llama8b\n  weft bench --host\n"
+        "  weft bench --sample rms_norm,gemm --cases 40      cases that no list names, drawn from the "
+        "contracts\n"
+        "  weft bench --sample all --cases 1000 --seed 1 --kernels\n",
         [](CLI::App& app) -> std::function<int()> {
             auto a = std::make_shared<Arguments>();
             app.add_option("target", a->words, "a case line, or ops whose workload rows are measured");
             app.add_option("--workload", a->workload, "a CSV file with a column 'case'");
             app.add_option("--only", a->only,
                            "of several rows those whose name has this in it, or of this op");
+            app.add_option("--sample", a->sample,
+                           "measure drawn cases of these ops (or all): dtypes, sizes, strides and options as "
+                           "users have them")
+                ->delimiter(',');
+            app.add_option("--cases", a->cases, "of a sample: how many an op")
+                ->check(CLI::Range(1, 1000000))
+                ->capture_default_str();
+            app.add_flag("--floor", a->floor, "of a sample: against the floor, not against baselines");
+            app.add_flag("--list", a->list, "of a sample: print the case lines and measure nothing");
+            app.add_flag("--kernels", a->kernels,
+                         "of a sample: say which kernels an H100 would run, and measure nothing");
             app.add_option("--implementation", a->bench.implementation,
                            "this one, not the first that accepts");
             app.add_option("--rounds", a->bench.sample.rounds, "samples a case")

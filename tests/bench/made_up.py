@@ -93,7 +93,8 @@ def _of_case(case: str, workload: str, chance: random.Random) -> list[Row]:
 
 
 def evidence(folder: Path, seed: int = 1) -> Path:
-    """A folder of evidence with a row for each of transformer.csv's case lines, chained: norms apart from the rest."""
+    """A folder of evidence with a row for each of transformer.csv's case lines, chained: norms apart from the
+    rest, and a sample."""
     chance = random.Random(seed)
     suites = {"norms": [ENVIRONMENT], "transformer": [ENVIRONMENT]}
     with (ROOT / "workloads" / "transformer.csv").open(newline="") as file:
@@ -101,6 +102,12 @@ def evidence(folder: Path, seed: int = 1) -> Path:
             for case in filter(None, entry["case"].split(";")):
                 suite = "norms" if entry["op"].endswith("norm") else "transformer"
                 suites[suite] += _of_case(case.strip(), f"{suite}/{entry['row']}", chance)
+    suites["sampled"] = [ENVIRONMENT]
+    for number in range(60):
+        dtype, dim = chance.choice(("bf16", "fp32")), chance.choice((256, 1000, 1001))
+        case = f"softmax x={dtype}[{8 + number},{dim}] out=bf16[{8 + number},{dim}]"
+        drawn = _of_case(case, "", chance)
+        suites["sampled"] += [row | {"workload": None, "seed": 3 + number % 2} for row in drawn]
     for suite, rows in suites.items():
         add_rows(folder / "h200" / f"{suite}.jsonl", rows, chained=True)
     return folder

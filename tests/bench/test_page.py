@@ -78,7 +78,7 @@ def test_everything_is_shown_and_fits(page):
     assert page.shot.stat().st_size > 20_000
     assert page.evaluate("document.documentElement.scrollWidth") <= page.width, "nothing hangs over the side"
     rows = shown(page)
-    assert len(rows) == 61, "a row for each case, by device time with cold caches"
+    assert len(rows) == 61 + 60, "a row for each case, by device time with cold caches"
     assert "wrong: out[0,0]: got nan" in rows[0], "what failed is first"
     for chart in ("#speedup", "#floor"):
         points = page.locator(f"{chart} .point").count()
@@ -89,7 +89,19 @@ def test_everything_is_shown_and_fits(page):
     assert ratios == sorted(ratios), "worst first"
 
 
+def test_drawn_cases_have_a_picture_of_their_own(page):
+    page.select_option("#filter-suite", "sampled")
+    assert page.locator("#distribution .scatterlayer .trace").count() == 1, "one op"
+    box = page.locator("#distribution .plotly .cartesianlayer").first.bounding_box()
+    assert box["width"] > 250 and box["height"] > 150
+    assert "% under 0.9" in page.locator("#facts").inner_text()
+    page.locator("#sampled").screenshot(path=page.shot.with_stem(page.shot.stem + "-sampled"))
+    page.select_option("#filter-suite", "norms")
+    assert page.locator("#sampled").is_hidden()
+
+
 def test_filters_change_pictures_table_and_figures(page):
+    page.select_option("#filter-suite", "transformer")
     page.select_option("#filter-op", "softmax")
     rows = shown(page)
     assert 0 < len(rows) < 20 and all("softmax" in row for row in rows)

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from weft.report.rows import Row, geometric_mean, is_rival, overlap
+from weft.report.pack import Row
+from weft.report.rows import geometric_mean, is_rival, overlap
 
 
 def refusal(row: Row) -> str:

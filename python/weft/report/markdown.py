@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+from weft.report import sample
 from weft.report.chain import heads
 from weft.report.compare import Comparison, comparisons, refusal, summary, worst_first
-from weft.report.rows import Row, read_all
+from weft.report.pack import Row
+from weft.report.rows import read_all
 
 HEAD = """# Performance
 
@@ -105,7 +107,10 @@ def render(folder: Path) -> str:
         for path, rows in files:
             found = comparisons(rows)
             head = heads(folder).get(f"{gpu}/{path.name}", {})
-            parts += _pipelines(found) if path.stem == "pipelines" else _suite(path.stem, found)
+            if path.stem == sample.SUITE:
+                parts += sample.markdown(found)
+            else:
+                parts += _pipelines(found) if path.stem == "pipelines" else _suite(path.stem, found)
             parts.append(f"`{gpu}/{path.name}`: {head.get('lines')} lines, chain `{head.get('chain')}`.\n")
             parts += _environments(rows, {c.env for c in found})
     return "\n".join(parts).rstrip("\n") + "\n"

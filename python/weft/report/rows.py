@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from weft.report.chain import append, chain_problems, head_problem, lines_of
-from weft.report.pack import STATISTICS, pack, unpack
-from weft.report.pack import Row as Row
+from weft.report.pack import STATISTICS, Row, pack, unpack
 from weft.report.steps import step_problems
 
 NUMBER, TEXT = (int, float), (str,)
