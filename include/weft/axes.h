@@ -1,4 +1,4 @@
-// Shapes by axis name: "... dim", "tokens (q_heads+2*kv_heads)*head_dim", "pad(...,128) ceil(dim/16)".
+// Shapes by axis name: "... dim", "tokens (q_heads+2*kv_heads)*head_dim", "pad(...,128) ceil(dim/16)", "~... dim".
 #pragma once
 
 #include <array>
@@ -32,6 +32,7 @@ struct AxisSizes {
     const Tensor* leading = nullptr;  // a tensor whose leading axes are what "..." stands for
     int leading_rank = 0;
     std::int64_t rows() const;  // the product of the leading sizes; kUnknown without that tensor
+    std::int64_t frames = 0;  // that fields of "~..." cut the last leading axis into; 0: none does
 };
 
 // One axis of a pattern, in postfix form: sums of products of axes, numbers and
@@ -73,6 +74,9 @@ class AxisExpression {
 // A field's shape.
 struct AxisPattern {
     bool ellipsis = false;  // begins with "...": any leading axes, the same in every field that has it
+    // Begins with "~...": leading axes, and one named axis, that broadcast to those of the fields with "..." before it
+    // (weft/row_map.h says which shapes do).
+    bool broadcast = false;
     std::vector<AxisExpression> axes;
 
     static AxisPattern parse(std::string_view text, AxisNames& names);
@@ -93,6 +97,8 @@ class AxisMatcher {
     std::string describe(const AxisPattern& pattern) const;  // "[tokens=4, dim=64]"
 
    private:
+    bool broadcasts(const AxisPattern& pattern, const Tensor& tensor);
+
     const AxisNames& names_;
 };
 

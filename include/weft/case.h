@@ -44,6 +44,8 @@ class Case {
     std::vector<TensorSpec> tensors;  // by field
     std::vector<double> options;      // by option
 
+    // The pattern of a field's axes, where the fields that are there are these.
+    const AxisPattern& pattern(std::size_t field) const;
     // Fills in what outputs left open. Throws where shapes can't be inferred.
     void infer();
     // parse(line()) is this case.

@@ -55,6 +55,9 @@ struct Field {
     std::vector<std::string> in_place_of;  // inputs whose very memory this output may be
     std::size_t offset = 0;                // of the Tensor in the op's struct
     AxisPattern pattern;                   // `axes`, compiled
+    // A field that, where it is there, names the rows of this one, which then has the axes `picked_axes`.
+    std::string picked_by, picked_axes;
+    AxisPattern picked_pattern;
 
     bool writes() const { return role != Role::in; }
     bool reads() const { return role != Role::out; }
@@ -83,7 +86,7 @@ struct Option {
     int axis = -1;  // the axis of the same name, which an integer option fixes
 };
 
-// What a correct call cannot avoid: each operand moved once, and the arithmetic.
+// What a correct call cannot avoid: each operand's distinct elements moved once, and the arithmetic.
 struct Work {
     double bytes = 0, flops = 0;
     DType math = DType::fp32;  // which unit the flops run on: fp32 means outside the matrix units
@@ -120,6 +123,11 @@ class Contract {
     static double get(const void* op, const Option& option);
     static void set(void* op, const Option& option, double value);
 
+    // The pattern of a field's axes in this call.
+    const AxisPattern& pattern(const Field& field, const std::function<bool(int)>& is_there) const {
+        return field.picked_by.empty() || !is_there(find_field(field.picked_by)) ? field.pattern
+                                                                                 : field.picked_pattern;
+    }
     // Throws the first breach of the contract. Returns the sizes of all axes. Makes no CUDA call.
     AxisSizes check(const void* op) const;
     Work work(const void* op) const;
@@ -190,6 +198,14 @@ class Describe {
     }
     Describe& fill(Fill fill) {
         return refine([&](Field& f) { f.fill = std::move(fill); });
+    }
+    // Where the field `index`, which comes before, is there, this one is a table of the axes `axes`.
+    Describe& picked_by(std::string index, std::string axes) {
+        Field& f = c_.fields_.back();
+        f.picked_pattern = AxisPattern::parse(axes, c_.axes_);
+        f.picked_by = std::move(index);
+        f.picked_axes = std::move(axes);
+        return *this;
     }
     Describe& in_place_of(std::string input) {
         return refine([&](Field& f) { f.in_place_of.push_back(input); });

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "weft/contract.h"
 
@@ -22,32 +23,93 @@ void fp8_scales(Describe<Op>& op) {
         .excludes("scale");
 }
 
+// What a normalised row is multiplied by and what is added then (adaptive norms: AdaLN, AdaRMS), for one output or two.
+template <class Op>
+void modulation(Describe<Op>& op) {
+    op.in("mod_index", &Op::mod_index, "...", kIndex, "each row's row of the tables mod_scale and mod_shift")
+        .optional()
+        .layout(Layout::dense)
+        .fill(Fill::index("table"))
+        .in("mod_scale", &Op::mod_scale, "~... dim", kFloat, "with mod_offset, multiplies the row after the norm")
+        .optional()
+        .picked_by("mod_index", "table dim")
+        .in("mod_shift", &Op::mod_shift, "~... dim", kFloat, "added then")
+        .optional()
+        .picked_by("mod_index", "table dim")
+        .in("mod_scale2", &Op::mod_scale2, "~... dim", kFloat, "mod_scale of out2")
+        .optional()
+        .needs("out2")
+        .picked_by("mod_index", "table dim")
+        .in("mod_shift2", &Op::mod_shift2, "~... dim", kFloat, "mod_shift of out2")
+        .optional()
+        .needs("out2")
+        .picked_by("mod_index", "table dim")
+        .option("mod_offset", &Op::mod_offset, 0.0f, 1.0f, "added to mod_scale and mod_scale2", {0, 1})
+        .option("mod_tanh", &Op::mod_tanh, "tanh of mod_scale, instead of itself")
+        .require(+[](const Op& call) -> std::optional<Violation> {
+            if (!call.mod_index || call.mod_scale || call.mod_shift || call.mod_scale2 || call.mod_shift2) return {};
+            return Violation{"mod_index", "expected a table beside it, mod_scale or mod_shift"};
+        })
+        .require(+[](const Op& call) -> std::optional<Violation> {
+            const bool empty = call.mod_index && call.mod_index.numel() > 0;
+            for (const auto& [field, table] : {std::pair{"mod_scale", &call.mod_scale},
+                                               std::pair{"mod_shift", &call.mod_shift},
+                                               std::pair{"mod_scale2", &call.mod_scale2},
+                                               std::pair{"mod_shift2", &call.mod_shift2}}) {
+                if (empty && *table && table->dim(0) == 0) return Violation{field, "expected at least one row"};
+            }
+            return {};
+        });
+}
+
 // What the norms of rows read and write; the op says eps and the rounding.
 template <class Op>
 void row_norm(Describe<Op>& op) {
     op.in("x", &Op::x, "... dim", kFloat, "the rows")
+        .layout(Layout::inner)
         .in("weight", &Op::weight, "dim", kFloat, "absent: 1, without an offset")
         .optional()
-        .in("bias", &Op::bias, "dim", kFloat, "added last")
+        .in("bias", &Op::bias, "dim", kFloat, "added after the weight")
         .optional()
         .in("residual", &Op::residual, "... dim", kFloat, "added to x before the norm")
         .optional()
-        .out("residual_out", &Op::residual_out, "... dim", kFloat, "x + residual, as the norm reads it")
+        .layout(Layout::inner)
+        .in("gate", &Op::gate, "~... dim", kFloat, "what x is multiplied by before the sum; absent: 1")
+        .optional()
+        .needs("residual")
+        .out("residual_out", &Op::residual_out, "... dim", kFloat, "residual + gate · x, as the norm reads it")
         .optional()
         .needs("residual")
         .like("residual")
+        .layout(Layout::inner)
         .in_place_of("residual")
         .in_place_of("x")
+        .with(modulation<Op>)
         .out("out", &Op::out, "... dim", kFloat | kFp8, "the normalised rows")
+        .layout(Layout::inner)
         .in_place_of("x")
         .in_place_of("residual")
         .with(fp8_scales<Op>)
+        .out("out2", &Op::out2, "... dim", kFloat, "the same rows, modulated by mod_scale2 and mod_shift2")
+        .optional()
+        .layout(Layout::inner)
         .option("weight_offset", &Op::weight_offset, -1.0f, 1.0f, "added to the weight", {0, 1})
         .require(+[](const Op& call) -> std::optional<Violation> {
             if (call.weight_offset == 0.0f || call.weight) return {};
             return Violation{"weight_offset", "expected 0 where there is no weight, got " +
                                                   std::to_string(call.weight_offset)};
         });
+}
+
+// Of a norm whose bits are PyTorch's: what its chain of operators has not.
+template <class Op>
+std::optional<Violation> no_modulation(const Op& call) {
+    for (const auto& [field, tensor] :
+         {std::pair{"gate", &call.gate}, std::pair{"mod_scale", &call.mod_scale},
+          std::pair{"mod_shift", &call.mod_shift}, std::pair{"out2", &call.out2}}) {
+        if (*tensor) return Violation{field, "expected none with rounding=eager: the chain has none"};
+    }
+    return {};
 }
 
 // Where a rotary embedding's angles come from: each token's position, and tables or a base. The op has

@@ -49,6 +49,8 @@ struct Tensor {
 
     std::int64_t numel() const;
     std::int64_t dim(int axis) const { return shape[axis < 0 ? rank + axis : axis]; }
+    // Elements in memory: those that a stride of 0 repeats count once.
+    std::int64_t distinct() const;
     // Elements from the first to one past the last that the view touches; 0 if it is empty.
     std::int64_t span() const;
     bool is_dense() const;

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_cons
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm<RowForm{.scope = GroupScope::block}>> row(block, p.shape);
+    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape);
     row.load(p.in, [] {});
 
     Welford own{0.0f, 0.0f, 0.0f};
@@ -69,11 +69,11 @@ __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_cons
 
     row.each([&](int, std::int64_t index, float (&x)[4]) {
         float w[4] = {1, 1, 1, 1}, b[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
-        if (p.weight.data != nullptr) kit::load_floats(p.weight, 0, index, w);
-        if (p.bias.data != nullptr) kit::load_floats(p.bias, 0, index, b);
+        if (p.weight.scale.data != nullptr) kit::load_floats(p.weight.scale, row.part, index, w);
+        if (p.weight.shift.data != nullptr) kit::load_floats(p.weight.shift, row.part, index, b);
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] = w[i] * (scale * (x[i] - mean)) + b[i];
-        kit::store_floats(p.to.out, row.part.row, index, x);
+        kit::store_floats(p.to[0].out, row.part, index, x);
     });
 }
 

@@ -8,11 +8,13 @@
 
 namespace weft {
 
-// r = x + residual, rounded to the residual's dtype; y = (r − mean) / √(var + eps) · (weight + weight_offset)
-// + bias, var the mean of (r − mean)², from a second pass over the values held.
+// r = residual + gate · x, rounded to the residual's dtype; n = (r − mean) / √(var + eps) · (weight + weight_offset)
+// + bias, var the mean of (r − mean)², from a second pass over the values held;
+// out = n · (mod_offset + mod_scale) + mod_shift.
 //
 // Without a residual r is x. residual_out receives r, and the norm reads that rounded value, so the call
-// equals "add, then norm". weight_offset is 1 where the weight is a modulation's scale.
+// equals "add, then norm". The modulation (AdaLN) is one for all rows, a batch, a frame or a row (weft/row_map.h), or
+// each row picks its own from a table by mod_index; out2 is the same n modulated by mod_scale2 and mod_shift2.
 //
 // An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is
 // written: one a row, amax / max.
@@ -23,9 +25,12 @@ struct LayerNorm {
     static constexpr std::string_view kName = "layer_norm";
     enum class Rounding { fused, eager };
 
-    Tensor x{}, weight{}, bias{}, residual{}, residual_out{}, out{}, scale{}, token_scale{};
+    Tensor x{}, weight{}, bias{}, residual{}, gate{}, residual_out{};
+    Tensor mod_index{}, mod_scale{}, mod_shift{}, mod_scale2{}, mod_shift2{};
+    Tensor out{}, scale{}, token_scale{}, out2{};
     float eps = 1e-5f;
-    float weight_offset = 0.0f;
+    float weight_offset = 0.0f, mod_offset = 1.0f;
+    bool mod_tanh = false;
     Rounding rounding = Rounding::fused;
 
     static const Contract& contract();
@@ -36,13 +41,15 @@ inline const Contract& LayerNorm::contract() {
     static const Contract contract =
         Describe<Op>(
             std::string(kName),
-            "out = (r - mean(r)) / sqrt(var(r) + eps) · (weight + weight_offset) + bias, r = x + residual")
+            "out = n · (mod_offset + mod_scale) + mod_shift, n = (r - mean(r)) / sqrt(var(r) + eps) · (weight + "
+            "weight_offset) + bias, r = residual + gate · x")
             .with(family::row_norm<Op>)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the variance", {1e-5, 1e-6})
             .option("rounding", &Op::rounding, {"fused", "eager"},
                     "once at the end, or as PyTorch's operators")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
+                if (auto violation = family::no_modulation(op)) return violation;
                 for (const auto& [field, tensor] :
                      {std::pair{"weight", &op.weight}, std::pair{"bias", &op.bias},
                       std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
@@ -63,7 +70,8 @@ inline const Contract& LayerNorm::contract() {
                 "ε₃₂·|r − mean|, "
                 "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − "
                 "bias|) + "
-                "ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its "
+                "ε₃₂·|y|; residual_out by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); "
+                "fp8 adds 2·ε₃₂·|y|, and the row's scale its "
                 "own "
                 "error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the "
                 "mean")

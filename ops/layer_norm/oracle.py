@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.oracles.numbers import row_sum, scaled
+from tests.oracles.numbers import norm_outputs, row_sum
 
 
 def oracle(inputs: dict, options: dict) -> dict:
@@ -12,4 +12,4 @@ def oracle(inputs: dict, options: dict) -> dict:
     centred = r - np.mean(r, axis=-1, keepdims=True)
     scale = 1 / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + options["eps"])
     y = centred * scale * (inputs.get("weight", 1.0) + options["weight_offset"]) + inputs.get("bias", 0.0)
-    return residual | scaled(y, inputs, options)
+    return residual | norm_outputs(y, inputs, options)

@@ -32,10 +32,11 @@ Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding ro
 }
 
 void reference(const LayerNorm& op, Oracle& oracle) {
-    const Rows x = *fold_rows(op.x);
-    std::vector<double> y(static_cast<std::size_t>(x.dim)), error(y.size());
-    for (std::int64_t row = 0; row < x.rows; ++row) {
-        const std::vector<double> r = reference_row(op.x, op.residual, op.residual_out, row, oracle);
+    const std::int64_t rows = row_count(op.x);
+    const ReferenceInput input(op);
+    std::vector<double> y(static_cast<std::size_t>(op.x.dim(-1))), error(y.size());
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const std::vector<double> r = input.row(row, oracle);
         const Moments m = moments(r, static_cast<double>(op.eps), op.rounding);
         for (std::size_t i = 0; i < y.size(); ++i) {
             const auto at = static_cast<std::int64_t>(i);
@@ -48,7 +49,7 @@ void reference(const LayerNorm& op, Oracle& oracle) {
             error[i] = difference_error * m.scale * std::fabs(weight) * (1 + m.scale_error) +
                        (m.scale_error + 5 * kEps32) * std::fabs(n) + kEps32 * std::fabs(y[i]);
         }
-        reference_store(op.out, op.scale, op.token_scale, row, y, error, oracle);
+        reference_outputs(op, row, y, error, oracle);
     }
 }
 

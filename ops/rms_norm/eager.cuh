@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_consta
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm<RowForm{.scope = GroupScope::block}>> row(block, p.shape);
+    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape);
     row.load(p.in, [] {});
 
     float sums[4] = {0, 0, 0, 0};
@@ -53,14 +53,14 @@ __global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_consta
 
     row.each([&](int, std::int64_t index, float (&x)[4]) {
         float w[4] = {1, 1, 1, 1};
-        if (p.weight.data != nullptr) kit::load_floats(p.weight, 0, index, w);
+        if (p.weight.scale.data != nullptr) kit::load_floats(p.weight.scale, row.part, index, w);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             x[i] = __fmul_rn(x[i], scale);
             if (cast_first) x[i] = kit::round_through<T>(x[i]);
-            x[i] = __fmul_rn(x[i], __fadd_rn(w[i], p.weight_offset));
+            x[i] = __fmul_rn(x[i], __fadd_rn(w[i], p.weight.offset));
         }
-        kit::store_floats(p.to.out, row.part.row, index, x);
+        kit::store_floats(p.to[0].out, row.part, index, x);
     });
 }
 

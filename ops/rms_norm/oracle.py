@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.oracles.numbers import row_sum, scaled
+from tests.oracles.numbers import norm_outputs, row_sum
 
 
 def oracle(inputs: dict, options: dict) -> dict:
@@ -11,4 +11,4 @@ def oracle(inputs: dict, options: dict) -> dict:
     r, residual = row_sum(inputs, options)
     scale = 1 / np.sqrt(np.mean(r**2, axis=-1, keepdims=True) + options["eps"])
     y = r * scale * (inputs.get("weight", 1.0) + options["weight_offset"]) + inputs.get("bias", 0.0)
-    return residual | scaled(y, inputs, options)
+    return residual | norm_outputs(y, inputs, options)

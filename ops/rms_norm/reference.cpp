@@ -10,12 +10,13 @@ namespace weft {
 namespace {
 
 void reference(const RmsNorm& op, Oracle& oracle) {
-    const Rows x = *fold_rows(op.x);
-    const auto dim = static_cast<double>(x.dim);
+    const std::int64_t rows = row_count(op.x);
+    const ReferenceInput input(op);
+    const auto dim = static_cast<double>(op.x.dim(-1));
     const double k = op.rounding == RmsNorm::Rounding::fused ? 32 + dim / 1024 : 48;
-    std::vector<double> y(static_cast<std::size_t>(x.dim)), error(y.size());
-    for (std::int64_t row = 0; row < x.rows; ++row) {
-        const std::vector<double> r = reference_row(op.x, op.residual, op.residual_out, row, oracle);
+    std::vector<double> y(static_cast<std::size_t>(op.x.dim(-1))), error(y.size());
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const std::vector<double> r = input.row(row, oracle);
         double squares = 0;
         for (const double v : r) squares += v * v;
         const double scale = 1 / std::sqrt(squares / dim + static_cast<double>(op.eps));
@@ -34,7 +35,7 @@ void reference(const RmsNorm& op, Oracle& oracle) {
                 error[i] = (high - low) / 2 * std::fabs(weight) + kEps32 * std::fabs(y[i]);
             }
         }
-        reference_store(op.out, op.scale, op.token_scale, row, y, error, oracle);
+        reference_outputs(op, row, y, error, oracle);
     }
 }
 

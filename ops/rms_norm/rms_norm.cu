@@ -12,8 +12,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// What a uniform kernel may have.
-constexpr RowForm kForms{.bias = false};
+// A bias is a shift: that of a modulation, or in fp32 a mixed kernel's.
+constexpr RowKernels kForms{.plain = true, .biased = true};
 
 void launch(const RmsNorm& op, Context& context) {
     kit::launch_norm<kForms>("rms_norm", op, context, [](auto* type, auto width, auto vectors, auto form) {

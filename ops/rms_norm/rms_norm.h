@@ -8,11 +8,13 @@
 
 namespace weft {
 
-// r = x + residual, rounded to the residual's dtype; y = r / √(mean(r²) + eps) · (weight + weight_offset) +
-// bias.
+// r = residual + gate · x, rounded to the residual's dtype; n = r / √(mean(r²) + eps) · (weight + weight_offset) + bias;
+// out = n · (mod_offset + mod_scale) + mod_shift.
 //
 // Without a residual r is x. residual_out receives r, and the norm reads that rounded value, so the call
-// equals "add, then norm". weight_offset is 1 for the Gemma family, whose checkpoints store weight − 1.
+// equals "add, then norm". weight_offset is 1 for the Gemma family, whose checkpoints store weight − 1. The modulation
+// (AdaRMS) is one for all rows, a batch, a frame or a row (weft/row_map.h), or each row picks its own from a table by
+// mod_index; out2 is the same n modulated by mod_scale2 and mod_shift2.
 //
 // An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is
 // written: one a row, amax / max.
@@ -27,9 +29,12 @@ struct RmsNorm {
     static constexpr std::string_view kName = "rms_norm";
     enum class Rounding { fused, eager, eager_cast };
 
-    Tensor x{}, weight{}, bias{}, residual{}, residual_out{}, out{}, scale{}, token_scale{};
+    Tensor x{}, weight{}, bias{}, residual{}, gate{}, residual_out{};
+    Tensor mod_index{}, mod_scale{}, mod_shift{}, mod_scale2{}, mod_shift2{};
+    Tensor out{}, scale{}, token_scale{}, out2{};
     float eps = 1e-6f;
-    float weight_offset = 0.0f;
+    float weight_offset = 0.0f, mod_offset = 1.0f;
+    bool mod_tanh = false;
     Rounding rounding = Rounding::fused;
 
     static const Contract& contract();
@@ -39,13 +44,15 @@ inline const Contract& RmsNorm::contract() {
     using Op = RmsNorm;
     static const Contract contract =
         Describe<Op>(std::string(kName),
-                     "out = r / sqrt(mean(r²) + eps) · (weight + weight_offset) + bias, r = x + residual")
+                     "out = n · (mod_offset + mod_scale) + mod_shift, n = r / sqrt(mean(r²) + eps) · (weight + "
+                     "weight_offset) + bias, r = residual + gate · x")
             .with(family::row_norm<Op>)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the mean square", {1e-5, 1e-6})
             .option("rounding", &Op::rounding, {"fused", "eager", "eager_cast"},
                     "once at the end, or as PyTorch's chain")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
+                if (auto violation = family::no_modulation(op)) return violation;
                 for (const auto& [field, tensor] :
                      {std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
                     if (!*tensor || tensor->dtype == op.x.dtype) continue;
@@ -70,7 +77,7 @@ inline const Contract& RmsNorm::contract() {
                 "dim/512 "
                 "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; "
                 "residual_out "
-                "by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with "
+                "by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with "
                 "rounding=eager k = 48 "
                 "(a reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})

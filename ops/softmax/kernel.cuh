@@ -9,9 +9,9 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 struct SoftmaxParams {
-    kit::RowShape shape;
-    kit::RowInput in;
-    kit::RowOperand out;
+    kit::RowShape shape{};
+    kit::RowInput in{};
+    kit::RowOperand out{};
     float scale = 0;  // times log2(e): exponentials are powers of 2
 };
 
@@ -37,8 +37,7 @@ struct Merge {
 
 // What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers (or its part of the row in shared
-//         memory, or it reads the row again)
+//         vectors of N elements, neighbours side by side, in registers (or it reads the row again)
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
 //         N = 1, or dim a multiple of N and every row aligned for vectors of N
@@ -47,7 +46,7 @@ __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::Group<Form::kForm.scope> group{p.shape.lanes, p.shape.cluster};
+    kit::Group<> group{p.shape.lanes, p.shape.cluster};
     kit::Row<T, N, V, Form> row(group, p.shape);
     row.load(p.in, [] {});
     group.begin();
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
     const MaximumAndSum all = group.reduce(part, Merge{});
 
     const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
-    kit::store_mapped(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
+    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i)
             x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;

@@ -5,19 +5,21 @@
 
 #include "ops/softmax/softmax.h"
 #include "weft/op.h"
+#include "weft/row_map.h"
 
 namespace weft {
 namespace {
 
 void reference(const Softmax& op, Oracle& oracle) {
-    const Rows x = *fold_rows(op.x), out = *fold_rows(op.out);
-    const double k = 150 + static_cast<double>(x.dim) / 256;
-    std::vector<double> logits(static_cast<std::size_t>(x.dim));
-    for (std::int64_t row = 0; row < x.rows; ++row) {
+    const RowMap x = *map_rows(op.x, op.x), out = *map_rows(op.out, op.x);
+    const std::int64_t rows = row_count(op.x), dim = op.x.dim(-1);
+    const double k = 150 + static_cast<double>(dim) / 256;
+    std::vector<double> logits(static_cast<std::size_t>(dim));
+    for (std::int64_t row = 0; row < rows; ++row) {
         double max = -std::numeric_limits<double>::infinity(), sum = 0, exponent = 0;
-        for (std::int64_t i = 0; i < x.dim; ++i) {
+        for (std::int64_t i = 0; i < dim; ++i) {
             const double v =
-                load_element(op.x.dtype, op.x.data, row * x.stride + i) * static_cast<double>(op.scale);
+                load_element(op.x.dtype, op.x.data, x.offset(row) + i) * static_cast<double>(op.scale);
             logits[static_cast<std::size_t>(i)] = v;
             if (v > max) max = v;  // NaN is not larger, and reaches every element through the sum
         }
@@ -33,7 +35,7 @@ void reference(const Softmax& op, Oracle& oracle) {
             double error = 0;
             if (y > 0) error = y * kEps32 * (k + 4 * std::fabs(logits[i] - max) + 4 * exponent / sum);
             if (std::isfinite(logits[i])) error += 0x1p-125;
-            oracle.store(op.out, row * out.stride + static_cast<std::int64_t>(i), y,
+            oracle.store(op.out, out.offset(row) + static_cast<std::int64_t>(i), y,
                          std::isfinite(y) ? error : 0);
         }
     }

@@ -8,18 +8,19 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-constexpr RowForm kForms{.residual = false, .fp8 = false, .bias = false};
+constexpr RowKernels kForms{.plain = true, .biased = false};
 
-RowProblem problem(const Softmax& op) { return kit::row_problem(op.x.dtype, {&op.x}, op.out, kForms); }
+RowProblem problem(const Softmax& op) { return kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms, false); }
 
 void launch(const Softmax& op, Context& context) {
     constexpr double kLog2E = 1.4426950408889634;
     const RowProblem rows = problem(op);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    const SoftmaxParams p{.shape = kit::row_shape(rows, plan),
-                          .in = kit::row_input(plan, op.x, {}, {}),
-                          .out = kit::row_operand(op.out),
-                          .scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E)};
+    SoftmaxParams p;
+    p.shape = kit::row_shape(rows, plan);
+    p.in.keep = plan.keep;
+    p.scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E);
+    kit::bind_rows(p.shape, op.x, {{&op.x, &p.in.x}, {&op.out, &p.out}});
     kit::with_row_kernel<kForms>(
         op.x.dtype, rows, plan, [&](auto* type, auto width, auto vectors, auto form) {
             using T = std::remove_pointer_t<decltype(type)>;

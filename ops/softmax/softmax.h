@@ -22,8 +22,10 @@ inline const Contract& Softmax::contract() {
     static const Contract contract =
         Describe<Op>(std::string(kName), "out = exp(scale·x - max) / sum(exp(scale·x - max))")
             .in("x", &Op::x, "... dim", kFloat, "logits")
+            .layout(Layout::inner)
             .fill(Fill::normal(0, 4))
             .out("out", &Op::out, "... dim", kFloat, "weights")
+            .layout(Layout::inner)
             .in_place_of("x")
             .option("scale", &Op::scale, -65536.0f, 65536.0f, "multiplies the logits", {1, 0.125, -0.5})
             .flops(+[](const Op& op) { return 6.0 * static_cast<double>(op.x.numel()); })

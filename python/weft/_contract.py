@@ -62,6 +62,8 @@ class Field:
     layout: str
     in_place_of: tuple[str, ...]
     meaning: str
+    picked_by: str = ""  # where that field is there, this one has the axes picked_axes
+    picked_axes: str = ""
 
     @property
     def reads(self) -> bool:
@@ -71,11 +73,16 @@ class Field:
     def writes(self) -> bool:
         return self.role != "in"
 
+    @property
+    def broadcasts(self) -> bool:
+        """Does it broadcast to the leading axes of the fields before it."""
+        return self.axes.startswith("~")
+
     @cached_property
     def pattern(self) -> tuple[bool, tuple[Axis, ...]]:
         """Does it begin with any leading axes, and what follows."""
         words = self.axes.split()
-        ellipsis = words[:1] == ["..."]
+        ellipsis = words[:1] == ["..."] or self.broadcasts
         return ellipsis, tuple(Axis(word) for word in words[ellipsis:])
 
 
@@ -149,7 +156,7 @@ class Contract:
         for _ in range(2):  # the second round knows the axes that later fields bound
             for field in self.fields:
                 shape = given.get(field.name)
-                if shape is None:
+                if shape is None or field.broadcasts:
                     continue
                 ellipsis, axes = field.pattern
                 rank = len(shape) - len(axes)

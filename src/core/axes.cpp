@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "weft/error.h"
+#include "weft/row_map.h"
 
 namespace weft {
 
@@ -223,14 +224,33 @@ AxisPattern AxisPattern::parse(std::string_view text, AxisNames& names) {
     while (at < text.size()) {
         const std::size_t end = std::min(text.find(' ', at), text.size());
         const std::string_view word = text.substr(at, end - at);
-        if (word == "...") {
+        if (word == "..." || word == "~...") {
             pattern.ellipsis = true;
+            pattern.broadcast = word[0] == '~';
         } else if (!word.empty()) {
             pattern.axes.push_back(AxisExpression::parse(word, names));
         }
         at = end + 1;
     }
+    if (pattern.broadcast && pattern.axes.size() != 1) {
+        throw Error(ErrorCode::internal, "", "", fmt::format("'{}': one axis follows \"~...\"", text));
+    }
     return pattern;
+}
+
+bool AxisMatcher::broadcasts(const AxisPattern& pattern, const Tensor& tensor) {
+    const std::int64_t dim = pattern.axes[0].evaluate(sizes);
+    if (sizes.leading == nullptr || dim == kUnknown) return false;
+    Tensor rows;  // what it broadcasts to
+    rows.rank = sizes.leading_rank + 1;
+    std::copy(sizes.leading->shape, sizes.leading->shape + sizes.leading_rank, rows.shape);
+    rows.shape[sizes.leading_rank] = dim;
+    if (!map_rows(tensor, rows)) return false;
+    const std::int64_t cut = frames(tensor, rows);
+    if (cut == 0) return true;
+    if (sizes.frames != 0 && sizes.frames != cut) return false;
+    sizes.frames = cut;
+    return true;
 }
 
 std::string AxisMatcher::match(const AxisPattern& pattern, const Tensor& tensor) {
@@ -240,6 +260,7 @@ std::string AxisMatcher::match(const AxisPattern& pattern, const Tensor& tensor)
         const std::span shape(tensor.shape, static_cast<std::size_t>(std::max(0, tensor.rank)));
         return fmt::format("expected {}, got [{}]", describe(pattern), fmt::join(shape, ", "));
     };
+    if (pattern.broadcast) return broadcasts(pattern, tensor) ? std::string() : mismatch();
     if (tensor.rank == 0 && named == 1 && pattern.axes[0].text() == "1")
         return {};  // a scalar is one element
     const bool one = tensor.rank == 1 && tensor.shape[0] == 1;
@@ -283,7 +304,7 @@ bool AxisMatcher::shape(const AxisPattern& pattern, std::vector<std::int64_t>& o
 std::string AxisMatcher::describe(const AxisPattern& pattern) const {
     std::vector<std::string> parts;
     if (pattern.ellipsis) {
-        parts.emplace_back("...");
+        parts.emplace_back(pattern.broadcast ? "what broadcasts to ..." : "...");
         if (sizes.leading != nullptr) {
             const std::span shape(sizes.leading->shape, static_cast<std::size_t>(sizes.leading_rank));
             parts.back() += fmt::format("=({})", fmt::join(shape, ", "));

@@ -234,7 +234,7 @@ void Case::infer() {
         for (std::size_t i = 0; i < fields.size(); ++i) {
             if (!tensors[i].present || tensors[i].shape.empty()) continue;
             views[i] = tensors[i].over(nullptr, kCpu);
-            matcher.match(fields[i].pattern, views[i]);  // mismatches are for check() to report
+            matcher.match(pattern(i), views[i]);  // mismatches are for check() to report
         }
     }
     const auto first =
@@ -292,6 +292,11 @@ void Case::with_call(Device device, const std::function<void(const void*)>& use)
     std::vector<std::max_align_t> call(contract().size() / sizeof(std::max_align_t) + 1);
     bind(call.data(), bases, device);
     use(call.data());
+}
+
+const AxisPattern& Case::pattern(std::size_t field) const {
+    return contract().pattern(contract().fields()[field],
+                              [&](int i) { return tensors[static_cast<std::size_t>(i)].present; });
 }
 
 AxisSizes Case::check() const {

@@ -112,6 +112,7 @@ void Contract::add_field(Field field) {
         misdescribed(name_, field.name,
                      fmt::format("has axes '{}': {}; blanks stand between axes", field.axes, e.message()));
     }
+    if (field.pattern.broadcast) field.layout = Layout::inner;
     fields_.push_back(std::move(field));
     for (Option& option : options_) option.axis = axes_.find(option.name);
 }
@@ -142,6 +143,9 @@ void Contract::finish() {
     for (std::size_t i = 0; i < fields_.size(); ++i) {
         const Field& field = fields_[i];
         AxisPattern::parse(field.axes, used);
+        AxisPattern::parse(field.picked_axes, used);
+        if (!field.picked_by.empty() && find_field(field.picked_by) < 0)
+            misdescribed(name_, field.name, fmt::format("is picked by {}, which is no field", field.picked_by));
         if (find_field(field.name) != static_cast<int>(i) || find_option(field.name) >= 0) {
             misdescribed(name_, field.name, "comes twice");
         }
@@ -237,7 +241,9 @@ void Contract::check_field(const void* op, const Field& field, AxisMatcher& matc
                        t.stride[i] < 0 ? "strides must not be negative" : "an output can't be broadcast"));
         }
     }
-    if (std::string problem = matcher.match(field.pattern, t); !problem.empty()) {
+    const AxisPattern& axes =
+        pattern(field, [&](int i) { return !!tensor(op, fields_[static_cast<std::size_t>(i)]); });
+    if (std::string problem = matcher.match(axes, t); !problem.empty()) {
         reject(name_, field.name, std::move(problem));
     }
     if (empty) return;
@@ -316,7 +322,7 @@ Work Contract::work(const void* op) const {
         const Tensor& t = tensor(op, field);
         if (t)
             work.bytes +=
-                static_cast<double>(bytes(t.dtype, t.numel())) * (field.role == Role::inout ? 2 : 1);
+                static_cast<double>(bytes(t.dtype, t.distinct())) * (field.role == Role::inout ? 2 : 1);
     }
     return work;
 }

@@ -49,6 +49,12 @@ std::int64_t Tensor::numel() const {
     return n;
 }
 
+std::int64_t Tensor::distinct() const {
+    std::int64_t n = rank < 0 ? 0 : 1;
+    for (int i = 0; i < rank; ++i) n *= stride[i] == 0 && shape[i] > 0 ? 1 : shape[i];
+    return n;
+}
+
 std::int64_t Tensor::span() const {
     if (numel() == 0) return 0;
     std::int64_t last = 0;

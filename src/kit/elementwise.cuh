@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kit/convert.cuh"
+#include "kit/divisor.cuh"
 #include "kit/l2_keep.h"
 #include "kit/launch.h"
 #include "kit/ptx/pdl.cuh"
@@ -201,24 +202,6 @@ __device__ __forceinline__ void store(const VectorRows& rows, const PartVector& 
     T* to = static_cast<T*>(rows.data) + at.row * rows.stride + at.column;
     store_vector(to, from_floats<T>(values), at.count, rows.aligned);
 }
-
-// Division of numbers below 2^31 by one that the host knows: a multiplication and a shift, exact since the
-// multiplier is 2^(31 + shift) / d rounded up, with 2^shift >= d.
-struct Divisor {
-    unsigned divisor = 1, multiplier = 1u << 31, shift = 0;
-
-    static Divisor of(std::int64_t d) {
-        d = std::max<std::int64_t>(1, d);  // what nothing is divided by may be 0
-        Divisor by{.divisor = static_cast<unsigned>(d)};
-        while (std::int64_t{1} << by.shift < d) ++by.shift;
-        by.multiplier =
-            static_cast<unsigned>(((std::uint64_t{1} << (31 + by.shift)) + by.divisor - 1) / by.divisor);
-        return by;
-    }
-    __device__ __forceinline__ unsigned quotient(unsigned n) const {
-        return __umulhi(2 * n, multiplier) >> shift;
-    }
-};
 
 // Kernels are templates over their dtypes. For the pairs that production runs, and operands of whole vectors,
 // there is an instantiation in which everything is known: its code is straight, its loads are in flight

@@ -6,51 +6,94 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "kit/launch.h"
 #include "kit/row_store.cuh"
 #include "weft/context.h"
 
 namespace weft::inline WEFT_TARGET::kit {
 
-inline RowOperand row_operand(const Tensor& tensor) {
-    return tensor ? RowOperand{tensor.data, fold_rows(tensor)->stride, tensor.dtype} : RowOperand{};
-}
-// A vector that all rows share.
-inline RowOperand shared_row(const Tensor& tensor) {
-    return tensor ? RowOperand{tensor.data, 0, tensor.dtype} : RowOperand{};
-}
-inline RowInput row_input(const RowPlan& plan, const Tensor& x, const Tensor& residual,
-                          const Tensor& residual_out) {
-    return {row_operand(x), row_operand(residual), row_operand(residual_out), plan.keep};
-}
-inline RowOutput row_output(const Tensor& out, const Tensor& scale, const Tensor& token_scale) {
-    return {row_operand(out), scale ? scale.as<float>() : nullptr,
-            token_scale ? token_scale.as<float>() : nullptr};
+// A tensor of a call, where a kernel finds it, and the tensor that picks its rows, if one does.
+struct BoundOperand {
+    const Tensor* tensor;
+    RowOperand* operand;
+    const Tensor* picks = nullptr;
+};
+
+// Host: fills in the operands that are there, over the fewest axes of x's rows that serve them all. The contract has
+// seen to it that their axes are x's or broadcast to them.
+inline void bind_rows(RowShape& shape, const Tensor& x, std::initializer_list<BoundOperand> bound) {
+    constexpr std::size_t kMost = 16;
+    RowMap maps[kMost], *all[kMost];
+    RowOperand* mapped[kMost];
+    std::size_t count = 0;
+    for (const BoundOperand& b : bound) {
+        if (!*b.tensor) continue;
+        RowOperand& operand = *b.operand;
+        operand = {.data = b.tensor->data, .dtype = b.tensor->dtype};
+        operand.single = b.tensor->numel() > 0 && b.tensor->dim(-1) == 1 && x.dim(-1) != 1;
+        if (b.picks != nullptr && *b.picks) {
+            operand.stride[0] = b.tensor->stride[0];
+            operand.picks = b.picks->data;
+            operand.picks_dtype = b.picks->dtype;
+            operand.table = b.tensor->shape[0];
+        } else {
+            maps[count] = *map_rows(*b.tensor, x);
+            all[count] = &maps[count];
+            mapped[count++] = &operand;
+        }
+    }
+    fold_maps({all, count});
+    shape.axes = std::max(1, maps[0].axes);
+    for (int axis = 1; axis < shape.axes; ++axis) shape.size[axis] = Divisor::of(maps[0].size[axis]);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::copy(maps[i].stride, maps[i].stride + maps[i].axes, mapped[i]->stride);
+    }
 }
 
-// Whether the rows of all tensors that are there may be moved as vectors of `elements` elements.
+// Whether the rows of all tensors that are there may be moved as vectors of `elements` elements; one element that
+// stands for a row of `dim` is not moved so.
 inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensors) {
+    std::int64_t dim = 1;
     for (const Tensor* tensor : tensors) {
-        if (*tensor && (tensor->dim(-1) % elements != 0 || !rows_aligned(*tensor, elements))) return false;
+        if (*tensor && tensor->rank > 0) dim = std::max(dim, tensor->dim(-1));
+    }
+    for (const Tensor* tensor : tensors) {
+        if (!*tensor || tensor->rank == 0 || tensor->dim(-1) != dim) continue;
+        if (dim % elements != 0 || !rows_aligned(*tensor, elements)) return false;
     }
     return true;
 }
 
-// The problem of a kernel whose row is held as `dtype`; `inputs` begin with x, and all of them and `out` that are
-// there have x's last axis. `form`: what is there.
-inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs, const Tensor& out,
-                              RowForm form) {
-    const Rows rows = *fold_rows(**inputs.begin());
+// The problem of a kernel whose row is held as `dtype`. `inputs` begin with x; all of them and the outputs that are
+// there have x's last axis, or one element. `kernels`: what the op has, of which `bias` says which is wanted.
+inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs,
+                              std::initializer_list<const Tensor*> outputs, const RowKernels& kernels, bool bias) {
+    const Tensor& x = **inputs.begin();
+    const Tensor& out = **outputs.begin();
     const int element_bytes = bits(dtype) / 8, width = 16 / element_bytes;
-    const bool whole = rows_allow(width, inputs) && rows_allow(width, {&out});
-    const auto same = [&](const Tensor* tensor) { return !*tensor || tensor->dtype == dtype; };
-    form.fp8 = out.dtype == DType::fp8_e4m3 && element_bytes == 2;
-    form.uniform = whole && std::all_of(inputs.begin(), inputs.end(), same) && (form.fp8 || same(&out));
-    return {.rows = rows.rows, .dim = rows.dim, .element_bytes = element_bytes, .whole = whole, .form = form};
+    const auto same = [&](const Tensor* t) {
+        return !*t || (t->dtype == dtype && t->rank > 0 && t->dim(-1) == x.dim(-1));
+    };
+    const bool stored_so = same(&out) || (out.dtype == DType::fp8_e4m3 && element_bytes == 2);
+    const bool one_output = std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
+    // Of the two forms an fp32 row has one.
+    const bool compiled = bias || !kernels.plain ? kernels.biased && (element_bytes == 2 || !kernels.plain) : true;
+    RowProblem problem{.rows = row_count(x), .dim = x.dim(-1), .element_bytes = element_bytes};
+    problem.whole = rows_allow(width, inputs) && rows_allow(width, outputs);
+    problem.form.bias = bias || !kernels.plain;
+    problem.form.uniform =
+        problem.whole && stored_so && one_output && compiled && std::all_of(inputs.begin(), inputs.end(), same);
+    return problem;
 }
 
 inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
-    return {problem.rows, problem.dim, plan.lanes, std::countr_zero(static_cast<unsigned>(plan.lanes)),
-            plan.cluster};
+    RowShape shape;
+    shape.rows = problem.rows;
+    shape.dim = problem.dim;
+    shape.lanes = plan.lanes;
+    shape.lanes_log2 = std::countr_zero(static_cast<unsigned>(plan.lanes));
+    shape.cluster = plan.cluster;
+    return shape;
 }
 
 // Dependent, for row kernels wait before they touch memory.
@@ -60,71 +103,43 @@ inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
         .block = dim3(static_cast<unsigned>(plan.threads())),
         .cluster = static_cast<unsigned>(plan.cluster),
         .balanced = fills_registers(plan.vectors),  // there are many rows: room counts, not which SM it is on
-        .dynamic_shared = static_cast<std::size_t>(plan.shared(problem.dim, problem.element_bytes)),
         .dependent = true};
 }
 
 // Calls `use` with a null pointer to the row's element type.
 template <class F>
 void with_row_type(DType dtype, F use) {
-    switch (dtype) {
-        case DType::bf16: use(static_cast<bf16*>(nullptr)); break;
-        case DType::fp16: use(static_cast<half*>(nullptr)); break;
-        default: use(static_cast<float*>(nullptr)); break;
-    }
-}
-
-// Calls `use` with a plan's form as a type. kOp is what calls of the op may have beside x and out; rows of fp32 do not
-// become fp8 in a uniform kernel.
-template <RowForm kOp, bool kWide, class F>
-void with_row_form(const RowProblem& problem, const RowPlan& plan, F use) {
-    const RowForm form = row_form(plan, problem);
-    if (!form.uniform) return use(MixedForm<kOp>{});
-    const auto with_flag = [](auto possible, bool value, auto next) {
-        if constexpr (possible()) {
-            if (value) return next(std::true_type{});
-        }
-        next(std::false_type{});
-    };
-    with_flag(std::bool_constant<kOp.residual>{}, form.residual, [&](auto residual) {
-        with_flag(std::bool_constant < kOp.fp8 && !kWide > {}, form.fp8, [&](auto fp8) {
-            const auto with_scope = [&]<GroupScope kScope>() {
-                use(FormOf<true, decltype(residual)::value, decltype(fp8)::value, kOp.bias, kScope>{});
-            };
-            switch (form.scope) {
-                case GroupScope::warp: return with_scope.template operator()<GroupScope::warp>();
-                case GroupScope::cluster: return with_scope.template operator()<GroupScope::cluster>();
-                default: return with_scope.template operator()<GroupScope::block>();
-            }
-        });
-    });
+    with_wide_type(dtype, use);
 }
 
 // Calls `use` with a null pointer to the element type, the elements of a vector and the number of vectors as constants,
 // and an object of the form's type (FormOf).
-template <RowForm kOp, class F>
+template <RowKernels kKernels, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
+    const RowForm wanted = row_form(plan, problem);
     with_row_type(dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
+        constexpr int kWidth = 16 / static_cast<int>(sizeof(*type));
         const auto with_vectors = [&](auto width, auto form) {
-            const auto call = [&](auto vectors) {
-                if constexpr (weft::detail::row_compiled(vectors(), width(), form.kForm))
-                    use(type, width, vectors, form);
+            const auto call = [&]<int kVectors>() {
+                if constexpr (weft::detail::row_compiled(kVectors, width(), form.kForm))
+                    use(type, width, std::integral_constant<int, kVectors>{}, form);
             };
             switch (plan.vectors) {
-                case 1: return call(std::integral_constant<int, 1>{});
-                case 2: return call(std::integral_constant<int, 2>{});
-                case 4: return call(std::integral_constant<int, 4>{});
-                case 8: return call(std::integral_constant<int, 8>{});
-                case kSharedRow: return call(std::integral_constant<int, kSharedRow>{});
-                default: return call(std::integral_constant<int, kStreamedRow>{});
+                case 1: return call.template operator()<1>();
+                case 2: return call.template operator()<2>();
+                case 4: return call.template operator()<4>();
+                case 8: return call.template operator()<8>();
+                case 16: return call.template operator()<16>();
+                default: return call.template operator()<kStreamedRow>();
             }
         };
-        with_row_form<kOp, sizeof(T) == 4>(problem, plan, [&](auto form) {
-            if (plan.width > 1)
-                return with_vectors(std::integral_constant<int, 16 / static_cast<int>(sizeof(T))>{}, form);
-            if constexpr (!form.kForm.uniform) with_vectors(std::integral_constant<int, 1>{}, form);
-        });
+        constexpr std::integral_constant<int, kWidth> kWhole;
+        if (plan.width == 1) return with_vectors(std::integral_constant<int, 1>{}, MixedForm{});
+        if (!wanted.uniform) return with_vectors(kWhole, MixedForm{});
+        if constexpr (kKernels.plain) {
+            if (!wanted.bias) return with_vectors(kWhole, FormOf<true, false>{});
+        }
+        if constexpr (kKernels.biased && (!kKernels.plain || kWidth > 4)) with_vectors(kWhole, FormOf<true, true>{});
     });
 }
 

@@ -6,12 +6,26 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
+// y · (scale + offset) + shift; absent operands change nothing.
+struct RowAffine {
+    RowOperand scale{}, shift{};
+    float offset = 0;
+    bool tanh = false;  // of scale
+
+    // What stands for an absent scale: 1 with the offset.
+    __device__ __forceinline__ float no_scale() const { return 1.0f - offset; }
+};
+
+inline constexpr int kMaxRowOutputs = 2;
+
 struct RowNorm {
-    RowShape shape;
-    RowInput in;
-    RowOperand weight, bias;
-    RowOutput to;
-    float eps = 0, weight_offset = 0, inverse_dim = 0;
+    RowShape shape{};
+    RowInput in{};
+    RowAffine weight{};                         // weight, bias and the weight's offset
+    RowAffine modulation[kMaxRowOutputs] = {};  // then, of each output
+    RowOutput to[kMaxRowOutputs] = {};
+    int outputs = 1;
+    float eps = 0, inverse_dim = 0;
 };
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
@@ -19,33 +33,20 @@ struct Moments {
     float shift, scale;
 };
 
-// What    r = round(x + residual); y = (r − shift) · scale · (weight + weight_offset) + bias, where
-//         `statistics(row, group, summed)` gives shift and scale; it calls summed() once, between the thread's own part
-//         of the last sum and the wait for the others': what found no register before is asked for there
-// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers (or its part of the row in shared
-//         memory, or it reads the row again)
-// Traffic every operand once (bound by memory); weight and bias come from the caches after the first rows
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
-//         N = 1, or dim a multiple of N and every row aligned for vectors of N
+// Where all operands are stored as the row is: one affine map of one output.
 template <class T, int N, int V, class Form, class Statistics>
-__device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics statistics) {
-    constexpr RowForm kForm = Form::kForm;
-    constexpr bool kFp8 = kForm.fp8, kBias = kForm.bias;
-    constexpr bool kFull = fills_registers(V);
-    constexpr int kSlots = V > 0 ? V : kStreamedRow;
-    constexpr int kHeld = kFull && kBias ? V / 2 : kSlots;  // two share what one has else
-    dependency_wait();
-    dependents_launch();
-    Group<kForm.scope> group{p.shape.lanes, p.shape.cluster};
+__device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics statistics) {
+    constexpr bool kBias = Form::kForm.bias, kFull = fills_registers(V);
+    constexpr int kHeld = kFull && kBias ? V / 2 : V;  // two share what one has else
+    Group<> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape);
-    RowSlice<T, N, kSlots, kForm.uniform, kHeld> weight, bias;
-    const auto load_weight = [&] { weight.load_or(1.0f, row.part, p.weight, 0); };
-    const auto load_bias = [&] { bias.load_or(-0.0f, row.part, p.bias, 0); };
+    RowSlice<T, N, V, kHeld> weight, bias;
+    const auto load_weight = [&] { weight.load_or(p.weight.no_scale(), row.part, p.weight.scale); };
+    const auto load_bias = [&] { bias.load_or(-0.0f, row.part, p.weight.shift); };
     float scale = 1.0f;
     row.load(p.in, [&] {
         if constexpr (!kFull) load_weight();
-        if constexpr (kFp8) scale = static_scale(p.to);
+        scale = static_scale(p.to[0]);
     });
     group.begin();
     const Moments m = statistics(row, group, [&] {
@@ -53,22 +54,113 @@ __device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics stat
         if constexpr (kFull && kBias) load_bias();
     });
     if constexpr (!kFull && kBias) load_bias();  // late: registers are rows in flight
-    store_row(row, group, p.to, scale, [&](int v, std::int64_t index, float (&x)[N]) {
+    store_row<T>(row, group, p.to[0], scale, [&](int v, std::int64_t, float (&x)[N]) {
         float w[N];
-        weight.get(v, index, w);
+        weight.get(v, w);
 #pragma unroll
-        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight_offset);
+        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight.offset);
         if constexpr (kBias) {
             float b[N];
-            bias.get(v, index, b);
+            bias.get(v, b);
 #pragma unroll
             for (int i = 0; i < N; ++i) x[i] += b[i];
         }
-        if constexpr (kHeld < kSlots) {
-            bias.pass(row.part, v, kFp8);
-            weight.pass(row.part, v, kFp8);
+        if constexpr (kHeld < V) {
+            const bool again = p.to[0].token_scale != nullptr;
+            bias.pass(row.part, v, again);
+            weight.pass(row.part, v, again);
         }
     });
+}
+
+// An affine map whose operands are of any dtype and row.
+template <int N, int kRun>
+struct LateAffine {
+    LateOperand<N, kRun> scale, shift;
+    float offset;
+    bool tanh;
+
+    __device__ __forceinline__ LateAffine(const RowPart& part, const RowAffine& from)
+        : scale(part, from.scale, from.no_scale()),
+          shift(part, from.shift, -0.0f),
+          offset(from.offset),
+          tanh(from.tanh && from.scale.data != nullptr) {}
+
+    __device__ __forceinline__ void fetch(const RowPart& part, std::int64_t index) {
+        scale.fetch(part, index);
+        shift.fetch(part, index);
+    }
+    __device__ __forceinline__ void apply(int k, float (&x)[N]) const {
+        float s[N], t[N];
+        scale.get(k, s);
+        shift.get(k, t);
+        if (tanh) {
+#pragma unroll
+            for (float& one : s) one = tanhf(one);
+        }
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = x[i] * (s[i] + offset) + t[i];
+    }
+};
+
+// A mapped row of which each run of vectors is announced (Row::each).
+template <class Before, class Map>
+struct AnnouncedMap {
+    Before before;
+    Map map;
+
+    template <int N>
+    __device__ __forceinline__ void operator()(int v, std::int64_t index, float (&x)[N]) const {
+        map(v, index, x);
+    }
+};
+template <class Before, class Map>
+AnnouncedMap(Before, Map) -> AnnouncedMap<Before, Map>;
+
+// All else: a weight beside modulations, operands of other dtypes, single elements, several outputs.
+template <class T, int N, int V, class Form, class Statistics>
+__device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics statistics) {
+    Group<> group{p.shape.lanes, p.shape.cluster};
+    using MappedRow = Row<T, N, V, Form>;
+    MappedRow row(group, p.shape);
+    row.load(p.in, [] {});
+    group.begin();
+    const Moments m = statistics(row, group, [] {});
+    for (int output = 0; output < p.outputs; ++output) {
+        LateAffine<N, MappedRow::kRun> weight(row.part, p.weight), modulation(row.part, p.modulation[output]);
+        const auto fetch = [&](std::int64_t index) {
+            weight.fetch(row.part, index);
+            modulation.fetch(row.part, index);
+        };
+        const auto map = [&](int v, std::int64_t, float (&x)[N]) {
+#pragma unroll
+            for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale;
+            weight.apply(v % MappedRow::kRun, x);
+            modulation.apply(v % MappedRow::kRun, x);
+        };
+        store_row<T>(row, group, p.to[output], static_scale(p.to[output]), AnnouncedMap{fetch, map});
+    }
+}
+
+// What    r = round(residual + gate · x); n = (r − shift) · scale · (weight + offset) + bias, where
+//         `statistics(row, group, summed)` gives shift and scale; it calls summed() once, between the thread's own part
+//         of the last sum and the wait for the others': what found no register before is asked for there.
+//         Of each output y = n · (modulation's scale + its offset) + its shift
+// Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
+//         vectors of N elements, neighbours side by side, in registers (or it reads the row again)
+// Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
+//         N = 1, or dim a multiple of N and every row aligned for vectors of N. Uniform: every operand but the outputs
+//         is stored as T, `modulation` is absent, one output of T or e4m3; rms norms without bias if Form has none
+template <class T, int N, int V, class Form, class Statistics>
+__device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics statistics) {
+    dependency_wait();
+    dependents_launch();
+    if constexpr (Form::kForm.uniform) {
+        normalise_uniform<T, N, V, Form>(p, statistics);
+    } else {
+        normalise_mixed<T, N, V, Form>(p, statistics);
+    }
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

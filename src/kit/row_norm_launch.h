@@ -1,10 +1,8 @@
-// The host side of row norms (kit/row_norm.cuh): an op has x, weight, bias, residual, residual_out, out, scale,
-// token_scale, eps and weight_offset (family::row_norm).
+// The host side of row norms (kit/row_norm.cuh): an op has the fields and options of family::row_norm, and eps.
 #pragma once
 
 #include <algorithm>
 
-#include "kit/launch.h"
 #include "kit/row_launch.h"
 #include "kit/row_norm.cuh"
 
@@ -16,39 +14,69 @@ DType norm_dtype(const Op& op) {
     return op.residual ? op.residual.dtype : op.x.dtype;
 }
 
-// `forms`: what the norm's uniform kernels may have; one that seldom has a bias is spared its registers.
+// Whether the modulation of a norm without weight and bias takes their place: one affine map in all.
 template <class Op>
-RowProblem norm_problem(const Op& op, const RowForm& forms = {}) {
-    RowProblem problem =
-        row_problem(norm_dtype(op), {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out}, op.out,
-                    {.residual = static_cast<bool>(op.residual), .bias = forms.bias});
-    if (op.bias && !forms.bias) problem.form.uniform = false;
+bool modulates_alone(const Op& op) {
+    return !op.weight && !op.bias && !op.out2 && !op.mod_tanh;
+}
+
+// `kernels`: which uniform kernels the norm has.
+template <class Op>
+RowProblem norm_problem(const Op& op, const RowKernels& kernels = {}) {
+    const bool alone = modulates_alone(op);
+    RowProblem problem = row_problem(
+        norm_dtype(op),
+        {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate, &op.mod_scale, &op.mod_shift,
+         &op.mod_scale2, &op.mod_shift2},
+        {&op.out, &op.out2}, kernels, static_cast<bool>(alone ? op.mod_shift : op.bias));
+    if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
     return problem;
 }
 
 template <class Op>
 RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
-    return {.shape = row_shape(rows, plan),
-            .in = row_input(plan, op.x, op.residual, op.residual_out),
-            .weight = shared_row(op.weight),
-            .bias = shared_row(op.bias),
-            .to = row_output(op.out, op.scale, op.token_scale),
-            .eps = op.eps,
-            .weight_offset = op.weight_offset,
-            .inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim))};
+    RowNorm p;
+    p.shape = row_shape(rows, plan);
+    RowAffine& first = modulates_alone(op) ? p.weight : p.modulation[0];
+    bind_rows(p.shape, op.x,
+              {{&op.x, &p.in.x},
+               {&op.residual, &p.in.residual},
+               {&op.residual_out, &p.in.residual_out},
+               {&op.gate, &p.in.gate},
+               {&op.weight, &p.weight.scale},
+               {&op.bias, &p.weight.shift},
+               {&op.mod_scale, &first.scale, &op.mod_index},
+               {&op.mod_shift, &first.shift, &op.mod_index},
+               {&op.mod_scale2, &p.modulation[1].scale, &op.mod_index},
+               {&op.mod_shift2, &p.modulation[1].shift, &op.mod_index},
+               {&op.out, &p.to[0].out},
+               {&op.out2, &p.to[1].out}});
+    p.in.keep = plan.keep;
+    p.weight.offset = op.weight_offset;
+    for (RowAffine* map : {&first, &p.modulation[1]}) {
+        if (map->scale.data == nullptr) continue;
+        map->offset = op.mod_offset;
+        map->tanh = op.mod_tanh;
+    }
+    if (op.scale) p.to[0].scale = op.scale.template as<float>();
+    if (op.token_scale) p.to[0].token_scale = op.token_scale.template as<float>();
+    p.outputs = op.out2 ? 2 : 1;
+    p.eps = op.eps;
+    p.inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim));
+    return p;
 }
 
-template <RowForm kForms, class Op>
+template <RowKernels kKernels, class Op>
 std::string norm_config(const Op& op, const DeviceInfo& device) {
-    return to_string(plan_rows(norm_problem(op, kForms), device));
+    return to_string(plan_rows(norm_problem(op, kKernels), device));
 }
 
 // `kernel(type, width, vectors, form)` is the instantiation for a plan (with_row_kernel).
-template <RowForm kForms, class Op, class Kernel>
+template <RowKernels kKernels, class Op, class Kernel>
 void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
-    const RowProblem rows = norm_problem(op, kForms);
+    const RowProblem rows = norm_problem(op, kKernels);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    with_row_kernel<kForms>(norm_dtype(op), rows, plan, [&](auto* type, auto width, auto vectors, auto form) {
+    with_row_kernel<kKernels>(norm_dtype(op), rows, plan, [&](auto* type, auto width, auto vectors, auto form) {
         launch(name, kernel(type, width, vectors, form), row_launch(plan, rows), context.stream(),
                row_norm(op, rows, plan));
     });

@@ -12,65 +12,53 @@
 
 namespace weft {
 
-// Where the row is between its load and its store.
-inline constexpr int kStreamedRow = 0;  // nowhere: it is read again
-inline constexpr int kSharedRow = -1;   // in dynamic shared memory
+// Vectors that a thread holds of a row that is not held: it is read again.
+inline constexpr int kStreamedRow = 0;
 
 // Whether a thread that holds so many vectors has registers for little else: what else it needs of a row is asked for
 // late, and is made again rather than kept.
-constexpr bool fills_registers(int vectors) { return vectors > 4; }
+constexpr bool fills_registers(int vectors) { return vectors == 8; }
 
 struct RowPlan {
     int width = 1;    // elements of a vector: 16 bytes of them, or 1 where rows have tails or begin unaligned
-    int vectors = 1;  // vectors of a row that a thread holds in registers, or one of the above
+    int vectors = 1;  // vectors of a row that a thread holds in registers, or kStreamedRow
     int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
     int rows = 1;     // rows of a block
     int cluster = 1;  // blocks that share a row
     bool keep = false;  // L2 keeps the rows that are read after all else
 
     int threads() const { return lanes * rows; }
-    GroupScope scope() const {
-        if (cluster > 1) return GroupScope::cluster;
-        return lanes > 32 ? GroupScope::block : GroupScope::warp;
-    }
-    // Bytes of dynamic shared memory of a block.
-    std::int64_t shared(std::int64_t dim, int element_bytes) const {
-        const std::int64_t each = std::int64_t{width} * lanes * cluster;
-        return vectors == kSharedRow ? (dim + each - 1) / each * width * lanes * element_bytes : 0;
-    }
     std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
     friend bool operator==(const RowPlan&, const RowPlan&) = default;
 };
 
 inline std::string to_string(const RowPlan& plan) {
-    const std::string home = plan.vectors == kSharedRow     ? "shared"
-                             : plan.vectors == kStreamedRow ? "streamed"
-                                                            : std::to_string(plan.vectors);
+    const std::string home = plan.vectors == kStreamedRow ? "streamed" : std::to_string(plan.vectors);
     return "lanes=" + std::to_string(plan.lanes) + " vectors=" + home + "x" + std::to_string(plan.width) +
            " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster) +
            (plan.keep ? " l2=input" : "");
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
-// whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3; the others
-// decide dtypes where they run. An operand that a kernel cannot have costs it no register and no branch.
+// whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3. All else is
+// decided where the kernel runs: which operands are there, their rows and, in mixed kernels, their dtypes.
 struct RowForm {
     bool uniform = false;
-    bool residual = true;                // is there; where nothing is uniform: may be
-    bool fp8 = true;                     // out is, or may be
-    bool bias = true;                    // may be there
-    GroupScope scope = GroupScope::any;  // of the threads that share a row; the plan's, where uniform
+    bool bias = true;  // may be there: a uniform kernel without one is spared its registers
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
-// A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
-template <bool kUniform, bool kResidual, bool kFp8, bool kBias, GroupScope kScope>
-struct FormOf {
-    static constexpr RowForm kForm{kUniform, kResidual, kFp8, kBias, kScope};
+// The uniform kernels that an op is compiled for: without a bias, with one.
+struct RowKernels {
+    bool plain = true, biased = true;
 };
-// Of a mixed form that is `form` in all else.
-template <RowForm kForm>
-using MixedForm = FormOf<false, kForm.residual, kForm.fp8, true, kForm.scope>;
+
+// A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
+template <bool kUniform, bool kBias>
+struct FormOf {
+    static constexpr RowForm kForm{kUniform, kBias};
+};
+using MixedForm = FormOf<false, true>;
 
 // What a plan is made for: rows of dim elements, which may be moved as whole 16-byte vectors or not.
 struct RowProblem {
@@ -83,32 +71,38 @@ struct RowProblem {
 
 // The form of the kernel that a plan runs in: a row that is not held in registers is a matter of mixed ones.
 inline RowForm row_form(const RowPlan& plan, const RowProblem& problem) {
-    RowForm form = problem.form;
-    form.uniform = form.uniform && plan.vectors > 0;
-    form.scope = form.uniform ? plan.scope() : GroupScope::any;
-    return form;
+    const bool uniform = problem.form.uniform && plan.vectors > 0;
+    return {uniform, !uniform || problem.form.bias};
 }
 
 namespace detail {
 
-// Of row kernels: the numbers of vectors they are compiled for, the most threads of a block, and about the
-// registers that a thread takes.
+// The closed list of row kernels, for each element type of the row and, where they are uniform, for a norm with and
+// without a bias. What each entry is for:
+//
+//   uniform  1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
+//            8                long rows of a cluster: fewer blocks meet for a row
+//   mixed    1                rows of some hundred elements (heads)
+//            4                all other whole vectors
+//            4, 16 elements   rows that are no whole vectors: as many bytes in flight
+//            streamed         what no cluster holds
+//
+// Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
-inline constexpr int kRowVectors[] = {1, 2, 4, 8};
+inline constexpr int kRowVectors[] = {1, 2, 4, 8, 16};
 constexpr bool row_compiled(int vectors, int width, const RowForm& form) {
-    if (form.uniform && form.scope == GroupScope::cluster) return width > 1 && vectors >= 4;
-    if (fills_registers(vectors)) return false;
-    return form.uniform ? width > 1 && vectors > 0 : width > 1 || vectors <= 0 || vectors == 4;
+    if (form.uniform) return width > 1 && vectors > 0 && vectors <= 8;
+    if (vectors == kStreamedRow || vectors == 4) return true;
+    return vectors == (width > 1 ? 1 : 16);
 }
 constexpr int row_threads(int vectors, const RowForm& form) {
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
-    const bool few_registers = form.uniform && (!form.bias || form.scope == GroupScope::cluster);
-    return vectors == 1 || vectors == 2 || few_registers ? 1024 : 512;
+    return vectors == 1 || vectors == 2 || form.uniform ? 1024 : 512;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
-    if (vectors <= 0) return 48;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
-    return vectors == 1 ? 32 : vectors == 2 ? 48 : form.uniform ? 64 : 96;
+    if (!form.uniform) return vectors <= 1 ? 64 : 96;
+    return vectors == 1 ? 32 : vectors == 2 ? 48 : 64;
 }
 
 // The fewest lanes that hold `vectors` vectors: a power of two in a warp, whole warps above.
@@ -123,20 +117,17 @@ inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const
     const int most = device.arch == 86 || device.arch == 89 || device.arch == 120 ? 1536 : 2048;
     const int registers = row_registers(plan.vectors, row_form(plan, problem));
     const int blocks = std::min({32, most / plan.threads(), 65536 / (registers * plan.threads())});
-    const std::int64_t shared = plan.shared(problem.dim, problem.element_bytes) + kRowStatic;
-    if (shared > device.shared_per_block) return 0;
-    return static_cast<int>(std::min<std::int64_t>(blocks, device.shared_per_sm / (shared + 1024)));
+    return std::min(blocks, device.shared_per_sm / (kRowStatic + 1024));
 }
 
-// What a row's home costs, in KiB in flight. Four vectors a thread: fewer make more threads meet for a row, more leave
-// no room for the weight; shared memory is one more way, and its kernels are mixed ones.
-inline double home_burden(const RowPlan& plan, const RowProblem& problem) {
+// What the vectors of a thread cost, in KiB in flight: fewer than four make more threads meet for a row, more leave no
+// room for the weight.
+inline double home_burden(const RowPlan& plan) {
     switch (plan.vectors) {
         case 1: return 6;
         case 2: return 1.5;
-        case 4: return 0;
         case 8: return 0.25;
-        default: return problem.form.uniform ? 8 : 4;
+        default: return 0;
     }
 }
 
@@ -172,27 +163,27 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
     return 10 +
            std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan, problem)) -
-           home_burden(plan, problem);
+           home_burden(plan);
 }
 
-// The plan that gives `vectors` (or a home of the row) and `cluster` to a row; lanes = 0 where there is none.
-inline RowPlan row_candidate(const RowProblem& problem, int vectors, int lanes, int cluster) {
+// The plan that gives `vectors` to each thread and `cluster` blocks to a row; lanes = 0 where there is none.
+inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster) {
     RowPlan plan{.width = problem.whole ? 16 / problem.element_bytes : 1,
                  .vectors = vectors,
-                 .lanes = lanes,
                  .cluster = cluster};
-    if (vectors > 0) {
-        const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
-        const std::int64_t apart = std::int64_t{vectors} * cluster;
-        // Lanes of a row that read side by side: 256 bytes, where the row has them.
-        const std::int64_t side_by_side = plan.width == 1 ? 32 : 16;
-        plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, side_by_side)));
-        if (all <= std::int64_t{plan.lanes} * vectors / 2 && plan.width > 1 && vectors > 1)
-            return {.lanes = 0};
-    }
+    const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
+    const std::int64_t apart = std::int64_t{vectors} * cluster;
+    // Lanes of a row that read side by side: 256 bytes, where the row has them.
+    const std::int64_t side_by_side = plan.width == 1 ? 32 : 16;
+    plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, side_by_side)));
+    if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1 && !(vectors == 4 && plan.width == 1))
+        return {.lanes = 0};
     const RowForm form = row_form(plan, problem);
     if (!row_compiled(vectors, plan.width, form)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
+    // Uniform kernels were measured so.
+    if (form.uniform && cluster > 1 && vectors < 4) return {.lanes = 0};
+    if (fills_registers(vectors) && cluster == 1) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
     return plan;
 }
@@ -207,14 +198,13 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
                  .rows = 1,
                  .cluster = most_blocks};
     double best_score = -1;
-    const auto consider = [&](int vectors, int lanes, int cluster) {
-        const RowPlan plan = detail::row_candidate(problem, vectors, lanes, cluster);
+    const auto consider = [&](int vectors, int cluster) {
+        const RowPlan plan = detail::row_candidate(problem, vectors, cluster);
         const double score = plan.lanes > 0 ? detail::row_score(plan, problem, device) : -1;
         if (score > best_score) best = plan, best_score = score;
     };
     for (int cluster = 1; cluster <= most_blocks; cluster *= 2) {
-        for (const int held : detail::kRowVectors) consider(held, 0, cluster);
-        for (const int lanes : {256, 512}) consider(kSharedRow, lanes, cluster);
+        for (const int held : detail::kRowVectors) consider(held, cluster);
     }
     best.keep = l2_keeps_input(problem.rows * problem.dim * problem.element_bytes, device);
     return best;
@@ -225,7 +215,8 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
 class RowPlans {
    public:
     const RowPlan& find(const RowProblem& problem, const DeviceInfo& device) {
-        const Key key{problem, device.arch, device.sms, device.max_cluster, device.shared_per_block};
+        const Key key{problem,           device.arch, device.sms, device.max_cluster, device.shared_per_block,
+                      device.l2_bytes};
         const auto mixed = static_cast<std::uint64_t>(problem.rows * 31 + problem.dim) * 0x9e3779b97f4a7c15u;
         Entry& entry = entries_[mixed >> 60];
         if (entry.key != key) entry = {key, plan_rows(problem, device)};
@@ -236,6 +227,7 @@ class RowPlans {
     struct Key {
         RowProblem problem;
         int arch = 0, sms = 0, max_cluster = 0, shared = 0;
+        std::int64_t l2 = 0;
         friend bool operator==(const Key&, const Key&) = default;
     };
     struct Entry {

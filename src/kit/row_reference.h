@@ -7,34 +7,107 @@
 #include <vector>
 
 #include "weft/oracle.h"
+#include "weft/row_map.h"
 
 namespace weft {
 
-// Row `row` of x, or of x + residual rounded to the residual's dtype; the latter goes to residual_out too.
-inline std::vector<double> reference_row(const Tensor& x, const Tensor& residual, const Tensor& residual_out,
-                                         std::int64_t row, Oracle& oracle) {
-    const Rows rows = *fold_rows(x);
-    std::vector<double> r(static_cast<std::size_t>(rows.dim)), sum(r.size());
-    for (std::int64_t i = 0; i < rows.dim; ++i) {
-        double v = load_element(x.dtype, x.data, row * rows.stride + i);
-        if (residual) {
-            const double other =
-                load_element(residual.dtype, residual.data, row * fold_rows(residual)->stride + i);
-            sum[static_cast<std::size_t>(i)] = v + other;
-            v = round_to(residual.dtype,
-                         static_cast<double>(static_cast<float>(v) + static_cast<float>(other)));
-        }
-        r[static_cast<std::size_t>(i)] = v;
-    }
-    if (residual_out) {
-        const std::int64_t stride = fold_rows(residual_out)->stride;
-        for (std::int64_t i = 0; i < rows.dim; ++i) {
-            const double v = sum[static_cast<std::size_t>(i)];
-            oracle.store(residual_out, row * stride + i, v, std::isfinite(v) ? kEps32 * std::fabs(v) : 0);
+// An operand beside x, which may be absent, by the rows of x.
+class ReferenceRows {
+   public:
+    ReferenceRows(const Tensor& tensor, const Tensor& x, const Tensor& picks = {}) : tensor_(tensor) {
+        if (!tensor) return;
+        if (picks) {
+            picks_ = picks;
+            map_.single = tensor.dim(-1) == 1 && x.dim(-1) != 1;
+        } else {
+            map_ = *map_rows(tensor, x);
         }
     }
-    return r;
-}
+    explicit operator bool() const { return static_cast<bool>(tensor_); }
+
+    // Element i of the row that belongs to row `row` of x.
+    std::int64_t place(std::int64_t row, std::int64_t i) const {
+        std::int64_t begin = 0;
+        if (picks_) {
+            const std::int64_t pick = load_integer(picks_.dtype, picks_.data, row);
+            begin = std::clamp<std::int64_t>(pick, 0, tensor_.shape[0] - 1) * tensor_.stride[0];
+        } else {
+            begin = map_.offset(row);
+        }
+        return begin + (map_.single ? 0 : i);
+    }
+    double at(std::int64_t row, std::int64_t i, double absent = 0) const {
+        return tensor_ ? load_element(tensor_.dtype, tensor_.data, place(row, i)) : absent;
+    }
+    const Tensor& tensor() const { return tensor_; }
+
+   private:
+    Tensor tensor_, picks_;
+    RowMap map_;
+};
+
+// What a norm reads: x, or residual + gate · x in fp32 with one rounding, rounded to the residual's dtype; that goes to
+// residual_out too.
+template <class Op>
+class ReferenceInput {
+   public:
+    explicit ReferenceInput(const Op& op)
+        : x_(op.x, op.x), residual_(op.residual, op.x), gate_(op.gate, op.x), sum_(op.residual_out, op.x) {}
+
+    std::vector<double> row(std::int64_t row, Oracle& oracle) const {
+        std::vector<double> r(static_cast<std::size_t>(x_.tensor().dim(-1)));
+        for (std::size_t i = 0; i < r.size(); ++i) {
+            const auto at = static_cast<std::int64_t>(i);
+            r[i] = x_.at(row, at);
+            if (!residual_) continue;
+            const double other = residual_.at(row, at), gate = gate_.at(row, at, 1);
+            const double sum = other + gate * r[i];
+            r[i] = round_to(residual_.tensor().dtype,
+                            static_cast<double>(std::fma(static_cast<float>(gate), static_cast<float>(r[i]),
+                                                         static_cast<float>(other))));
+            if (!sum_) continue;
+            oracle.store(sum_.tensor(), sum_.place(row, at), sum, std::isfinite(sum) ? kEps32 * std::fabs(sum) : 0);
+        }
+        return r;
+    }
+
+   private:
+    ReferenceRows x_, residual_, gate_, sum_;
+};
+
+// y · (scale + offset) + shift, of values within ± error.
+template <class Op>
+class ReferenceModulation {
+   public:
+    ReferenceModulation(const Op& op, const Tensor& scale, const Tensor& shift)
+        : scale_(scale, op.x, op.mod_index),
+          shift_(shift, op.x, op.mod_index),
+          offset_(static_cast<double>(op.mod_offset)),
+          tanh_(op.mod_tanh) {}
+
+    void apply(std::int64_t row, std::vector<double>& y, std::vector<double>& error) const {
+        if (!scale_ && !shift_) return;
+        for (std::size_t i = 0; i < y.size(); ++i) {
+            const auto at = static_cast<std::int64_t>(i);
+            double factor = 1, factor_error = 0;
+            if (scale_) {
+                const double scale = scale_.at(row, at), plain = tanh_ ? std::tanh(scale) : scale;
+                factor = plain + offset_;
+                factor_error = kEps32 * (std::fabs(factor) + (tanh_ ? 4 * std::fabs(plain) : 0));
+            }
+            const double product = y[i] * factor;
+            error[i] = error[i] * (std::fabs(factor) + factor_error) + std::fabs(y[i]) * factor_error +
+                       kEps32 * std::fabs(product);
+            y[i] = product + shift_.at(row, at);
+            error[i] += kEps32 * std::fabs(y[i]);
+        }
+    }
+
+   private:
+    ReferenceRows scale_, shift_;
+    double offset_;
+    bool tanh_;
+};
 
 // The fp8 scale of a row whose values are y ± error, with its own error; 1 exactly where all are exactly 0.
 struct ReferenceScale {
@@ -65,15 +138,28 @@ inline void reference_store(const Tensor& out, const Tensor& scale, const Tensor
         oracle.store(token_scale, row, s.value, s.error);
     }
     const double inverse = is_fp8(out.dtype) ? static_cast<double>(1.0f / static_cast<float>(s.value)) : 1;
-    const std::int64_t stride = fold_rows(out)->stride;
+    const std::int64_t begin = map_rows(out, out)->offset(row);
     for (std::size_t i = 0; i < y.size(); ++i) {
         const double value = y[i] * inverse;
         double bound = error[i] * inverse;
         if (is_fp8(out.dtype)) bound += std::fabs(value) * (2 * kEps32 + s.error / s.value);
         if (s.error >= s.value) bound = 2 * max_value(out.dtype);  // nothing but rounding errors, blown up
         if (!std::isfinite(value) || !std::isfinite(bound)) bound = 0;
-        oracle.store(out, row * stride + static_cast<std::int64_t>(i), value, bound);
+        oracle.store(out, begin + static_cast<std::int64_t>(i), value, bound);
     }
+}
+
+// The outputs of a norm whose normalised row is y ± error.
+template <class Op>
+void reference_outputs(const Op& op, std::int64_t row, std::vector<double> y, std::vector<double> error,
+                       Oracle& oracle) {
+    if (op.out2) {
+        std::vector<double> second = y, second_error = error;
+        ReferenceModulation(op, op.mod_scale2, op.mod_shift2).apply(row, second, second_error);
+        reference_store(op.out2, {}, {}, row, second, second_error, oracle);
+    }
+    ReferenceModulation(op, op.mod_scale, op.mod_shift).apply(row, y, error);
+    reference_store(op.out, op.scale, op.token_scale, row, y, error, oracle);
 }
 
 }  // namespace weft

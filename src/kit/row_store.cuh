@@ -8,7 +8,7 @@ namespace weft::inline WEFT_TARGET::kit {
 // Where a mapped row goes. fp8 has at most one of the two scales: a static one for all that is read, or one a
 // row that is computed and written.
 struct RowOutput {
-    RowOperand out;
+    RowOperand out{};
     const float* scale = nullptr;
     float* token_scale = nullptr;
 };
@@ -18,41 +18,70 @@ __device__ __forceinline__ float static_scale(const RowOutput& to) {
     return to.scale == nullptr ? 1.0f : *to.scale;
 }
 
-// map(slot, index, values) turns the row's values into the result's, in place. fp8 is multiplied by `inverse`.
-template <class Row, class Map>
-__device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse, Map map) {
+// Calls use(slot, index, values) with the mapped values of each vector of the row. A map may have a function
+// before(index), to be called before each run of vectors.
+template <class Row, class Map, class Use>
+__device__ __forceinline__ void each_mapped(const Row& row, const Map& map, Use use) {
+    constexpr int N = Row::kWidth;
+    const auto mapped = [&](int v, typename Row::Index index, float (&x)[N]) {
+        map(v, index, x);
+        use(v, index, x);
+    };
+    if constexpr (requires { map.before; }) {
+        row.each(mapped, map.before);
+    } else {
+        row.each(mapped);
+    }
+}
+
+// map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
+// out is not fp8). A uniform row goes to T or e4m3: one of two loops without a branch. A mixed one may go to any dtype.
+template <class T, class Row, class Map>
+__device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse, const Map& map) {
     constexpr int N = Row::kWidth, V = Row::kVectors;
-    Row::with_out(to.dtype, [&](auto* type) {
+    const auto store_as = [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = row.part.template origin<N, V>(static_cast<Out*>(to.data) + row.part.row * to.stride);
-        row.each([&](int v, typename Row::Index index, float (&x)[N]) {
-            map(v, index, x);
+        Out* out = row.part.template origin<N, V>(row.part.template begin<Out>(to));
+        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
             if constexpr (sizeof(Out) == 1) {
 #pragma unroll
                 for (int i = 0; i < N; ++i) x[i] *= inverse;
             }
             store_aligned(out + index, from_floats<Out>(x));
         });
-    });
+    };
+    if constexpr (Row::kForm.uniform) {
+        if (sizeof(T) == 4 || to.dtype == kDTypeOf<T>) return store_as(static_cast<T*>(nullptr));
+        if constexpr (sizeof(T) != 4) store_as(static_cast<e4m3*>(nullptr));
+    } else {
+        const std::int64_t begin = row.part.offset(to);
+        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
+#pragma unroll
+            for (int i = 0; i < N; ++i) x[i] *= inverse;
+            with_type(to.dtype, [&](auto* type) {
+                using Out = std::remove_pointer_t<decltype(type)>;
+                store_aligned(static_cast<Out*>(to.data) + begin + index, from_floats<Out>(x));
+            });
+        });
+    }
 }
 
 // The same where fp8 may have a scale: the map is called once more where that is the row's. All threads of the group
 // call this. `scale`: static_scale's.
-template <class Row, GroupScope kScope, class Map>
+template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
-                                          float scale, Map map) {
+                                          float scale, const Map& map) {
     constexpr int N = Row::kWidth;
-    if (Row::kScaled && to.token_scale != nullptr) {
+    if (to.token_scale != nullptr) {
         float amax = 0.0f;
-        row.each([&](int v, std::int64_t index, float (&x)[N]) {
-            map(v, index, x);
+        each_mapped(row, map, [&](int, std::int64_t, float (&x)[N]) {
 #pragma unroll
             for (int i = 0; i < N; ++i) amax = fmaxf(amax, fabsf(x[i]));
         });
         scale = dynamic_scale(group.max(amax), to.out.dtype);
         if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
     }
-    store_mapped(row, to.out, Row::kScaled ? 1.0f / scale : 1.0f, map);
+    store_mapped<T>(row, to.out, 1.0f / scale, map);
 }
 
 // Threads of a block that a row kernel is compiled for.

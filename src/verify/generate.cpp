@@ -79,12 +79,52 @@ class Draw {
         if (f.optional && chance(50)) return;
         spec.present = true;
         spec.dtype = i == 0 ? dtype_ : dtype(f.dtypes);
-        matcher_.shape(f.pattern, spec.shape);
+        const AxisPattern& pattern = case_.pattern(i);
+        matcher_.shape(pattern, spec.shape);
+        if (pattern.broadcast) broadcast(spec.shape);
         if (spec.shape.empty()) spec.shape = {1};   // a scalar is one element
         if (spec.dtype == DType::fp4_e2m1) return;  // packed pairs: dense and aligned
         if (tidy_) return;
         if (chance(20)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
+        const bool repeats = f.layout == Layout::inner || f.layout == Layout::strided;
+        if (repeats && !f.writes() && spec.shape.size() > 1 && chance(10)) repeat(spec);
+    }
+
+    // From x's leading axes and a row's elements to a shape that broadcasts to them.
+    void broadcast(std::vector<std::int64_t>& shape) {
+        const auto leading = static_cast<std::int64_t>(shape.size()) - 1;
+        switch (random_.below(6)) {
+            case 0: return;
+            case 1: shape.erase(shape.begin(), shape.end() - 1); break;
+            case 2: shape.erase(shape.begin() + random_.below(leading + 1), shape.end() - 1); break;
+            case 3:
+                for (std::int64_t a = 0; a < leading; ++a) {
+                    if (chance(50)) shape[static_cast<std::size_t>(a)] = 1;
+                }
+                break;
+            case 4: cut(shape); break;
+            default:
+                if (chance(50)) shape.erase(shape.begin(), shape.end() - 1);
+                shape.back() = 1;
+        }
+    }
+    // The last leading axis in frames, as many in each field of the case.
+    void cut(std::vector<std::int64_t>& shape) {
+        if (shape.size() < 2) return;
+        std::int64_t& tokens = shape[shape.size() - 2];
+        if (frames_ == 0) {
+            frames_ = 1 + random_.below(std::max<std::int64_t>(1, std::min<std::int64_t>(tokens, 8)));
+        }
+        if (tokens % frames_ != 0) return;
+        tokens = frames_;
+        shape.insert(shape.end() - 1, 1);
+    }
+    // One of the leading axes repeats what its first index holds.
+    void repeat(TensorSpec& spec) {
+        const Tensor view = spec.over(nullptr, kCpu);
+        spec.stride.assign(view.stride, view.stride + view.rank);
+        spec.stride[static_cast<std::size_t>(random_.below(view.rank - 1))] = 0;
     }
 
     // Draws that break a relation are refused; dtypes would do so too often, and what a field needs would be
@@ -142,6 +182,7 @@ class Draw {
     AxisMatcher matcher_;
     Tensor leading_;
     DType dtype_ = DType::fp32;
+    std::int64_t frames_ = 0;
     // As production calls are: whole vectors, dense, mostly one dtype. The fast kernels take little else.
     const bool tidy_;
 };

@@ -9,6 +9,7 @@ namespace weft {
 namespace {
 
 bool goes_through(const Cut& cut, const Field& field) {
+    if (std::find(cut.whole.begin(), cut.whole.end(), field.name) != cut.whole.end()) return false;
     if (cut.leading >= 0) return field.pattern.ellipsis;
     return std::any_of(field.pattern.axes.begin(), field.pattern.axes.end(),
                        [&](const AxisExpression& a) { return a.mentions(cut.axis); });
@@ -37,16 +38,23 @@ std::vector<Cut> declared(const Case& c) {
     std::vector<Cut> cuts;
     for (const std::string& name : c.contract().independent()) {
         if (name == "...") {
-            for (int d = 0; d < leading_axes(c); ++d) cuts.push_back({name, -1, d, 0});
+            for (int d = 0; d < leading_axes(c); ++d) cuts.push_back({name, -1, d, 0, {}});
             continue;
         }
         const int axis = c.contract().axes().find(name);
         if (axis < 0) throw Error(ErrorCode::internal, c.contract().name(), name, "is no axis of the op");
-        cuts.push_back({name, axis, -1, sizes.size[static_cast<std::size_t>(axis)]});
+        cuts.push_back({name, axis, -1, sizes.size[static_cast<std::size_t>(axis)], {}});
     }
+    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
+        const Field& field = c.contract().fields()[i];
+        if (&c.pattern(i) == &field.pattern) continue;
+        for (Cut& cut : cuts) cut.whole.push_back(field.name);
+    }
+    if (sizes.frames != 0) std::erase_if(cuts, [&](const Cut& cut) { return cut.leading == leading_axes(c) - 1; });
     for (Cut& cut : cuts) {
         for (std::size_t i = 0; i < c.tensors.size() && cut.leading >= 0; ++i) {
-            if (!c.tensors[i].present || !c.contract().fields()[i].pattern.ellipsis) continue;
+            const AxisPattern& pattern = c.contract().fields()[i].pattern;
+            if (!c.tensors[i].present || !pattern.ellipsis || pattern.broadcast) continue;
             cut.size = c.tensors[i].shape[static_cast<std::size_t>(cut.leading)];
         }
     }
@@ -79,6 +87,8 @@ Tensor share(const Tensor& whole, const Field& field, const std::vector<Cut>& cu
     for (std::size_t i = 0; i < cuts.size(); ++i) {
         if (!goes_through(cuts[i], field)) continue;
         if (cuts[i].leading >= 0) {
+            const bool shared = cuts[i].leading >= whole.rank - named || whole.shape[cuts[i].leading] == 1;
+            if (field.pattern.broadcast && shared) continue;
             t = t.slice(cuts[i].leading, part[i].begin, part[i].end);
             continue;
         }

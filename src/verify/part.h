@@ -16,6 +16,7 @@ struct Cut {
     int axis = -1;     // a named one, by its number in the contract
     int leading = -1;  // or one of those that "..." stands for
     std::int64_t size = 0;
+    std::vector<std::string> whole;  // fields that it leaves whole: tables whose rows are picked
 };
 // None where an output belongs to the call as a whole, or a field rounds the axis.
 std::vector<Cut> cuts_of(const Case& c);

@@ -23,13 +23,47 @@ def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
     return np.where(np.isnan(single), np.nan, kept.view(np.float32)).astype(np.float64)
 
 
+def beside(operand: np.ndarray, x: np.ndarray, index: np.ndarray | None = None) -> np.ndarray:
+    """An operand that broadcasts to x, "~... dim", in x's shape; with an index, its rows by that."""
+    shape = x.shape
+    if index is not None:
+        return np.broadcast_to(operand[index.astype(np.int64).reshape(shape[:-1])], shape)
+    if operand.ndim == x.ndim + 1 and operand.shape[-2] == 1 and operand.shape[-3] > 1:
+        frames = operand.shape[-3]
+        cut = x.reshape(*shape[:-2], frames, shape[-2] // frames, shape[-1])
+        return np.broadcast_to(operand, cut.shape).reshape(shape)
+    while operand.ndim > x.ndim:
+        operand = operand.squeeze(-2)
+    leading = (*operand.shape[:-1], *(1,) * (x.ndim - operand.ndim), operand.shape[-1] if operand.ndim else 1)
+    return np.broadcast_to(operand.reshape(leading), shape)
+
+
+def modulated(n: np.ndarray, inputs: Arrays, options: Arrays, which: str = "") -> np.ndarray:
+    """n · (mod_offset + mod_scale) + mod_shift."""
+    index = inputs.get("mod_index")
+    if f"mod_scale{which}" in inputs:
+        scale = beside(inputs[f"mod_scale{which}"], n, index)
+        n = n * ((np.tanh(scale) if options["mod_tanh"] else scale) + options["mod_offset"])
+    if f"mod_shift{which}" in inputs:
+        n = n + beside(inputs[f"mod_shift{which}"], n, index)
+    return n
+
+
+def norm_outputs(n: np.ndarray, inputs: Arrays, options: Arrays) -> Arrays:
+    """What a norm of rows writes once the rows are normalised."""
+    second = {"out2": modulated(n, inputs, options, "2")} if "out2" in options["dtypes"] else {}
+    return second | scaled(modulated(n, inputs, options), inputs, options)
+
+
 def row_sum(inputs: Arrays, options: Arrays) -> tuple[np.ndarray, Arrays]:
-    """x, or x + residual rounded to the residual's dtype; and what residual_out is then."""
+    """x, or residual + gate · x rounded to the residual's dtype; and what residual_out is then."""
     if "residual" not in inputs:
         return inputs["x"], {}
-    single = inputs["x"].astype(np.float32) + inputs["residual"].astype(np.float32)
-    r = rounded(single, options["dtypes"]["residual"])
-    return r, {"residual_out": inputs["x"] + inputs["residual"]}
+    x = inputs["x"] * beside(inputs["gate"], inputs["x"]) if "gate" in inputs else inputs["x"]
+    exact = x + inputs["residual"]
+    # A product of 16-bit numbers is exact in fp32, and fp64 is wide enough for any other before it is rounded.
+    r = rounded(exact.astype(np.float32), options["dtypes"]["residual"])
+    return r, {"residual_out": exact}
 
 
 def scaled(y: np.ndarray, inputs: Arrays, options: Arrays) -> Arrays:
