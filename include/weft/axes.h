@@ -32,7 +32,7 @@ struct AxisSizes {
     const Tensor* leading = nullptr;  // a tensor whose leading axes are what "..." stands for
     int leading_rank = 0;
     std::int64_t rows() const;  // the product of the leading sizes; kUnknown without that tensor
-    std::int64_t frames = 0;  // that fields of "~..." cut the last leading axis into; 0: none does
+    std::int64_t frames = 0;    // that fields of "~..." cut the last leading axis into; 0: none does
 };
 
 // One axis of a pattern, in postfix form: sums of products of axes, numbers and

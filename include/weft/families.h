@@ -30,7 +30,8 @@ void modulation(Describe<Op>& op) {
         .optional()
         .layout(Layout::dense)
         .fill(Fill::index("table"))
-        .in("mod_scale", &Op::mod_scale, "~... dim", kFloat, "with mod_offset, multiplies the row after the norm")
+        .in("mod_scale", &Op::mod_scale, "~... dim", kFloat,
+            "with mod_offset, multiplies the row after the norm")
         .optional()
         .picked_by("mod_index", "table dim")
         .in("mod_shift", &Op::mod_shift, "~... dim", kFloat, "added then")
@@ -47,16 +48,17 @@ void modulation(Describe<Op>& op) {
         .option("mod_offset", &Op::mod_offset, 0.0f, 1.0f, "added to mod_scale and mod_scale2", {0, 1})
         .option("mod_tanh", &Op::mod_tanh, "tanh of mod_scale, instead of itself")
         .require(+[](const Op& call) -> std::optional<Violation> {
-            if (!call.mod_index || call.mod_scale || call.mod_shift || call.mod_scale2 || call.mod_shift2) return {};
+            if (!call.mod_index || call.mod_scale || call.mod_shift || call.mod_scale2 || call.mod_shift2)
+                return {};
             return Violation{"mod_index", "expected a table beside it, mod_scale or mod_shift"};
         })
         .require(+[](const Op& call) -> std::optional<Violation> {
             const bool empty = call.mod_index && call.mod_index.numel() > 0;
-            for (const auto& [field, table] : {std::pair{"mod_scale", &call.mod_scale},
-                                               std::pair{"mod_shift", &call.mod_shift},
-                                               std::pair{"mod_scale2", &call.mod_scale2},
-                                               std::pair{"mod_shift2", &call.mod_shift2}}) {
-                if (empty && *table && table->dim(0) == 0) return Violation{field, "expected at least one row"};
+            for (const auto& [field, table] :
+                 {std::pair{"mod_scale", &call.mod_scale}, std::pair{"mod_shift", &call.mod_shift},
+                  std::pair{"mod_scale2", &call.mod_scale2}, std::pair{"mod_shift2", &call.mod_shift2}}) {
+                if (empty && *table && table->dim(0) == 0)
+                    return Violation{field, "expected at least one row"};
             }
             return {};
         });
@@ -77,7 +79,8 @@ void row_norm(Describe<Op>& op) {
         .in("gate", &Op::gate, "~... dim", kFloat, "what x is multiplied by before the sum; absent: 1")
         .optional()
         .needs("residual")
-        .out("residual_out", &Op::residual_out, "... dim", kFloat, "residual + gate · x, as the norm reads it")
+        .out("residual_out", &Op::residual_out, "... dim", kFloat,
+             "residual + gate · x, as the norm reads it")
         .optional()
         .needs("residual")
         .like("residual")

@@ -39,10 +39,10 @@ struct LayerNorm {
 inline const Contract& LayerNorm::contract() {
     using Op = LayerNorm;
     static const Contract contract =
-        Describe<Op>(
-            std::string(kName),
-            "out = n · (mod_offset + mod_scale) + mod_shift, n = (r - mean(r)) / sqrt(var(r) + eps) · (weight + "
-            "weight_offset) + bias, r = residual + gate · x")
+        Describe<Op>(std::string(kName),
+                     "out = n · (mod_offset + mod_scale) + mod_shift, n = (r - mean(r)) / sqrt(var(r) + eps) "
+                     "· (weight + "
+                     "weight_offset) + bias, r = residual + gate · x")
             .with(family::row_norm<Op>)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the variance", {1e-5, 1e-6})
             .option("rounding", &Op::rounding, {"fused", "eager"},
@@ -70,7 +70,8 @@ inline const Contract& LayerNorm::contract() {
                 "ε₃₂·|r − mean|, "
                 "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − "
                 "bias|) + "
-                "ε₃₂·|y|; residual_out by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); "
+                "ε₃₂·|y|; residual_out by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + "
+                "mod_scale)| + |y|); "
                 "fp8 adds 2·ε₃₂·|y|, and the row's scale its "
                 "own "
                 "error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the "

@@ -43,9 +43,10 @@ struct RmsNorm {
 inline const Contract& RmsNorm::contract() {
     using Op = RmsNorm;
     static const Contract contract =
-        Describe<Op>(std::string(kName),
-                     "out = n · (mod_offset + mod_scale) + mod_shift, n = r / sqrt(mean(r²) + eps) · (weight + "
-                     "weight_offset) + bias, r = residual + gate · x")
+        Describe<Op>(
+            std::string(kName),
+            "out = n · (mod_offset + mod_scale) + mod_shift, n = r / sqrt(mean(r²) + eps) · (weight + "
+            "weight_offset) + bias, r = residual + gate · x")
             .with(family::row_norm<Op>)
             .option("eps", &Op::eps, 0.0f, 1.0f, "added to the mean square", {1e-5, 1e-6})
             .option("rounding", &Op::rounding, {"fused", "eager", "eager_cast"},
@@ -77,7 +78,8 @@ inline const Contract& RmsNorm::contract() {
                 "dim/512 "
                 "additions in a thread, 14 between threads) and of the mean, and 5 roundings after it; "
                 "residual_out "
-                "by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with "
+                "by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); "
+                "fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with "
                 "rounding=eager k = 48 "
                 "(a reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})

@@ -10,7 +10,9 @@ namespace {
 
 constexpr RowKernels kForms{.plain = true, .biased = false};
 
-RowProblem problem(const Softmax& op) { return kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms, false); }
+RowProblem problem(const Softmax& op) {
+    return kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms, false);
+}
 
 void launch(const Softmax& op, Context& context) {
     constexpr double kLog2E = 1.4426950408889634;

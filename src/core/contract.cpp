@@ -145,7 +145,8 @@ void Contract::finish() {
         AxisPattern::parse(field.axes, used);
         AxisPattern::parse(field.picked_axes, used);
         if (!field.picked_by.empty() && find_field(field.picked_by) < 0)
-            misdescribed(name_, field.name, fmt::format("is picked by {}, which is no field", field.picked_by));
+            misdescribed(name_, field.name,
+                         fmt::format("is picked by {}, which is no field", field.picked_by));
         if (find_field(field.name) != static_cast<int>(i) || find_option(field.name) >= 0) {
             misdescribed(name_, field.name, "comes twice");
         }

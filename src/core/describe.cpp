@@ -47,9 +47,9 @@ nlohmann::json describe(const Field& f) {
         if (f.dtypes.contains(static_cast<DType>(i))) dtypes.push_back(name(static_cast<DType>(i)));
     }
     nlohmann::json field = {{"name", f.name},         {"role", role_name(f.role)},
-            {"optional", f.optional}, {"axes", f.axes},
-            {"dtypes", dtypes},       {"layout", layout_name(f.layout)},
-            {"meaning", f.meaning},   {"in_place_of", f.in_place_of}};
+                            {"optional", f.optional}, {"axes", f.axes},
+                            {"dtypes", dtypes},       {"layout", layout_name(f.layout)},
+                            {"meaning", f.meaning},   {"in_place_of", f.in_place_of}};
     if (!f.picked_by.empty()) field.update({{"picked_by", f.picked_by}, {"picked_axes", f.picked_axes}});
     return field;
 }

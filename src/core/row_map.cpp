@@ -44,7 +44,8 @@ std::int64_t row_count(const Tensor& tensor) {
 }
 
 std::int64_t frames(const Tensor& operand, const Tensor& x) {
-    const bool framed = operand.rank == x.rank + 1 && operand.rank >= 3 && operand.shape[operand.rank - 2] == 1;
+    const bool framed =
+        operand.rank == x.rank + 1 && operand.rank >= 3 && operand.shape[operand.rank - 2] == 1;
     const std::int64_t parts = framed ? operand.shape[operand.rank - 3] : 0;
     return parts > 1 ? parts : 0;
 }
@@ -77,7 +78,8 @@ bool fold_maps(std::span<RowMap* const> maps) {
     for (const RowMap* map : maps) axes = std::max(axes, map->axes);
     for (RowMap* map : maps) {
         if (map->axes == axes) continue;
-        const auto framed = std::find_if(maps.begin(), maps.end(), [&](RowMap* m) { return m->axes == axes; });
+        const auto framed =
+            std::find_if(maps.begin(), maps.end(), [&](RowMap* m) { return m->axes == axes; });
         cut(*map, (*framed)->size[axes - 2]);
     }
     for (const RowMap* map : maps) {

@@ -46,6 +46,28 @@ struct RowInput {
     bool keep = false;  // L2 keeps x and residual after all else (L2Policy)
 };
 
+// A uniform row's gate, 1 where there is none: held where there is room, else read where it is used (most often it is a row that many share,
+// and comes from a cache).
+template <class T, int N, int V, bool kHolds>
+class RowGate {
+   public:
+    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& gate) {
+        from_ = part.origin<N, V>(part.begin<const T>(gate));
+        if constexpr (kHolds) held_.load(part, gate);
+    }
+    __device__ __forceinline__ void get(int v, RowIndex<V> index, float (&to)[N]) const {
+#pragma unroll
+        for (float& one : to) one = 1.0f;
+        if (from_ == nullptr) return;
+        if constexpr (kHolds) return held_.get(v, to);
+        to_floats(load_aligned<N>(from_ + index), to);
+    }
+
+   private:
+    RowSlice<T, N, V> held_;
+    const T* from_ = nullptr;
+};
+
 // A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
 // dtype if there is one (residual_out has the same), else x's.
 template <class T, int N, int V, class Form>
@@ -63,11 +85,11 @@ class Row {
     // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
     template <class Meanwhile>
     __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
-        constexpr bool kRoom = V == 1 || V == 2;
         in_ = &in;
         const bool sum = in.residual.data != nullptr;
         if constexpr (kForm.uniform) {
-            RowSlice<T, N, V> residual, gate;
+            Residual residual;
+            RowGate<T, N, V, kRoom> gate;
             const L2Policy policy = l2_policy(in.keep);
             x_.load(part, in.x, policy);
             if (sum) residual.load(part, in.residual, policy);
@@ -118,6 +140,13 @@ class Row {
     const RowPart part;
 
    private:
+    // Where a thread holds few vectors, it has room for as many of a residual; else for half of them at a time.
+    static constexpr bool kRoom = V == 1 || V == 2;
+    using Residual = RowSlice<T, N, kForm.uniform ? V : 1,
+                              kForm.uniform && !kRoom ? V / 2
+                              : kForm.uniform         ? V
+                                                      : 1>;
+
     // x becomes the rounded sum of x · gate and r, which goes to residual_out too.
     __device__ __forceinline__ Words<T, N> sum_of(const RowInput& in, Index index, const float (&x)[N],
                                                   const float (&r)[N], const float (&gate)[N]) const {
@@ -129,15 +158,14 @@ class Row {
             store_aligned(part.template origin<N, V>(part.template begin<T>(in.residual_out)) + index, sum);
         return as_words(sum);
     }
-    template <class Slice>
-    __device__ __forceinline__ void add(const RowInput& in, const Slice& residual, const Slice& gate) {
+    template <class Gate>
+    __device__ __forceinline__ void add(const RowInput& in, Residual& residual, const Gate& gate) {
         part.template each<N, V>([&](int v, Index index) {
             float x[N], r[N], g[N];
             x_.get(v, x);
             residual.get(v, r);
-#pragma unroll
-            for (float& one : g) one = 1.0f;
-            if (in.gate.data != nullptr) gate.get(v, g);
+            gate.get(v, index, g);
+            if constexpr (!kRoom) residual.pass(part, v, false);
             x_.put(v, sum_of(in, index, x, r, g));
         });
     }

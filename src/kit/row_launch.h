@@ -67,7 +67,8 @@ inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensor
 // The problem of a kernel whose row is held as `dtype`. `inputs` begin with x; all of them and the outputs that are
 // there have x's last axis, or one element. `kernels`: what the op has, of which `bias` says which is wanted.
 inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs,
-                              std::initializer_list<const Tensor*> outputs, const RowKernels& kernels, bool bias) {
+                              std::initializer_list<const Tensor*> outputs, const RowKernels& kernels,
+                              bool bias) {
     const Tensor& x = **inputs.begin();
     const Tensor& out = **outputs.begin();
     const int element_bytes = bits(dtype) / 8, width = 16 / element_bytes;
@@ -75,14 +76,16 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
         return !*t || (t->dtype == dtype && t->rank > 0 && t->dim(-1) == x.dim(-1));
     };
     const bool stored_so = same(&out) || (out.dtype == DType::fp8_e4m3 && element_bytes == 2);
-    const bool one_output = std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
+    const bool one_output =
+        std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
     // Of the two forms an fp32 row has one.
-    const bool compiled = bias || !kernels.plain ? kernels.biased && (element_bytes == 2 || !kernels.plain) : true;
+    const bool compiled =
+        bias || !kernels.plain ? kernels.biased && (element_bytes == 2 || !kernels.plain) : true;
     RowProblem problem{.rows = row_count(x), .dim = x.dim(-1), .element_bytes = element_bytes};
     problem.whole = rows_allow(width, inputs) && rows_allow(width, outputs);
     problem.form.bias = bias || !kernels.plain;
-    problem.form.uniform =
-        problem.whole && stored_so && one_output && compiled && std::all_of(inputs.begin(), inputs.end(), same);
+    problem.form.uniform = problem.whole && stored_so && one_output && compiled &&
+                           std::all_of(inputs.begin(), inputs.end(), same);
     return problem;
 }
 
@@ -139,7 +142,8 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
         if constexpr (kKernels.plain) {
             if (!wanted.bias) return with_vectors(kWhole, FormOf<true, false>{});
         }
-        if constexpr (kKernels.biased && (!kKernels.plain || kWidth > 4)) with_vectors(kWhole, FormOf<true, true>{});
+        if constexpr (kKernels.biased && (!kKernels.plain || kWidth > 4))
+            with_vectors(kWhole, FormOf<true, true>{});
     });
 }
 

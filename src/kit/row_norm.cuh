@@ -37,7 +37,7 @@ struct Moments {
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics statistics) {
     constexpr bool kBias = Form::kForm.bias, kFull = fills_registers(V);
-    constexpr int kHeld = kFull && kBias ? V / 2 : V;  // two share what one has else
+    constexpr int kHeld = V >= 4 && kBias ? V / 2 : V;  // two share what one has else
     Group<> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape);
     RowSlice<T, N, V, kHeld> weight, bias;
@@ -127,15 +127,14 @@ __device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics sta
     group.begin();
     const Moments m = statistics(row, group, [] {});
     for (int output = 0; output < p.outputs; ++output) {
-        LateAffine<N, MappedRow::kRun> weight(row.part, p.weight), modulation(row.part, p.modulation[output]);
-        const auto fetch = [&](std::int64_t index) {
+        LateAffine<N, 1> weight(row.part, p.weight);  // one row for all: from a cache, a vector at a time
+        LateAffine<N, MappedRow::kRun> modulation(row.part, p.modulation[output]);
+        const auto fetch = [&](std::int64_t index) { modulation.fetch(row.part, index); };
+        const auto map = [&](int v, std::int64_t index, float (&x)[N]) {
             weight.fetch(row.part, index);
-            modulation.fetch(row.part, index);
-        };
-        const auto map = [&](int v, std::int64_t, float (&x)[N]) {
 #pragma unroll
             for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale;
-            weight.apply(v % MappedRow::kRun, x);
+            weight.apply(0, x);
             modulation.apply(v % MappedRow::kRun, x);
         };
         store_row<T>(row, group, p.to[output], static_scale(p.to[output]), AnnouncedMap{fetch, map});

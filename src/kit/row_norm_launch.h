@@ -24,11 +24,11 @@ bool modulates_alone(const Op& op) {
 template <class Op>
 RowProblem norm_problem(const Op& op, const RowKernels& kernels = {}) {
     const bool alone = modulates_alone(op);
-    RowProblem problem = row_problem(
-        norm_dtype(op),
-        {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate, &op.mod_scale, &op.mod_shift,
-         &op.mod_scale2, &op.mod_shift2},
-        {&op.out, &op.out2}, kernels, static_cast<bool>(alone ? op.mod_shift : op.bias));
+    RowProblem problem =
+        row_problem(norm_dtype(op),
+                    {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate, &op.mod_scale,
+                     &op.mod_shift, &op.mod_scale2, &op.mod_shift2},
+                    {&op.out, &op.out2}, kernels, static_cast<bool>(alone ? op.mod_shift : op.bias));
     if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
     return problem;
 }
@@ -76,10 +76,11 @@ template <RowKernels kKernels, class Op, class Kernel>
 void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
     const RowProblem rows = norm_problem(op, kKernels);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    with_row_kernel<kKernels>(norm_dtype(op), rows, plan, [&](auto* type, auto width, auto vectors, auto form) {
-        launch(name, kernel(type, width, vectors, form), row_launch(plan, rows), context.stream(),
-               row_norm(op, rows, plan));
-    });
+    with_row_kernel<kKernels>(norm_dtype(op), rows, plan,
+                              [&](auto* type, auto width, auto vectors, auto form) {
+                                  launch(name, kernel(type, width, vectors, form), row_launch(plan, rows),
+                                         context.stream(), row_norm(op, rows, plan));
+                              });
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -64,6 +64,7 @@ struct RowPart {
         if (shape.axes == 1) return row * operand.stride[0];
         std::int64_t at = 0;
         auto rest = static_cast<unsigned>(row);
+#pragma unroll 1
         for (int axis = shape.axes - 1; axis > 0; --axis) {
             const unsigned outer = shape.size[axis].quotient(rest);
             at += static_cast<std::int64_t>(rest - outer * shape.size[axis].divisor) * operand.stride[axis];
@@ -89,6 +90,12 @@ struct RowPart {
         return fills_registers(V) ? row_begin + first * N : row_begin;
     }
 
+    // Where slot v of V lies from there.
+    template <int N, int V>
+    __device__ __forceinline__ RowIndex<V> index(int v) const {
+        return fills_registers(V) ? v * step * N : (first + v * step) * N;
+    }
+
     // use(slot, index) for each vector of the thread, V or as many as there are; it lies at origin() + index.
     // before(index) is called before each run of kRun of them, with the index of its first.
     template <int N, int V, int kRun = 1, class Use, class Before>
@@ -97,14 +104,14 @@ struct RowPart {
             const int held = slots<N>();
 #pragma unroll
             for (int v = 0; v < V; ++v) {
-                if (v < held) use(v, v * step * N);
+                if (v < held) use(v, index<N, V>(v));
             }
         } else if constexpr (V > 0) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
-                const int index = (first + v * step) * N;
-                if (v % kRun == 0) before(index);
-                if (index < static_cast<int>(dim)) use(v, index);
+                const int at = index<N, V>(v);
+                if (v % kRun == 0) before(at);
+                if (at < static_cast<int>(dim)) use(v, at);
             }
         } else {
             const std::int64_t stride = std::int64_t{step} * N;
@@ -159,16 +166,16 @@ class RowSlice {
     }
 
     __device__ __forceinline__ void get(int v, float (&to)[N]) const {
-        if constexpr (fills_registers(V)) return to_floats(as_vector<T, N>(opaque(held_[place(v)])), to);
+        if constexpr (V >= 4) return to_floats(as_vector<T, N>(opaque(held_[place(v)])), to);
         to_floats(as_vector<T, N>(held_[place(v)]), to);
     }
 
     // Slot v has been used: its place is for the slot kHeld later or, where all are used `again`, for the first ones.
     __device__ __forceinline__ void pass(const RowPart& part, int v, bool again) {
-        static_assert(V % kHeld == 0 && fills_registers(V));
+        static_assert(V % kHeld == 0);
         const int later = (v + kHeld) % V;
         if ((later < v && !again) || from_ == nullptr || later >= part.slots<N>()) return;
-        held_[place(v)] = load_words<N>(from_ + later * part.step * N);
+        held_[place(v)] = load_words<N>(from_ + part.index<N, V>(later));
     }
 
     // Holds `words` in slot v from now on.
@@ -181,9 +188,12 @@ class RowSlice {
     const T* from_ = nullptr;
 };
 
-// How many vectors of an operand of any dtype a thread asks for before it uses the first: some 16 elements.
+// How many vectors of an operand of any dtype a thread asks for before it uses the first: 8 elements at most, which are 8
+// registers of fp32.
 template <int N, int V>
-inline constexpr int kRowRun = V <= 0 ? 1 : N == 1 ? (V < 8 ? V : 8) : V < 16 / N ? V : 16 / N;
+inline constexpr int kRowRun = V <= 0      ? 1
+                               : V < 8 / N ? V
+                                           : 8 / N;
 
 // An operand of any dtype, which is read where it is used: kRun vectors at a time, of which the dtype is asked once.
 // Where it is absent it is `fill`.

@@ -97,7 +97,7 @@ constexpr bool row_compiled(int vectors, int width, const RowForm& form) {
 }
 constexpr int row_threads(int vectors, const RowForm& form) {
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
-    return vectors == 1 || vectors == 2 || form.uniform ? 1024 : 512;
+    return form.uniform ? 1024 : 512;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
@@ -168,9 +168,8 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
 
 // The plan that gives `vectors` to each thread and `cluster` blocks to a row; lanes = 0 where there is none.
 inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster) {
-    RowPlan plan{.width = problem.whole ? 16 / problem.element_bytes : 1,
-                 .vectors = vectors,
-                 .cluster = cluster};
+    RowPlan plan{
+        .width = problem.whole ? 16 / problem.element_bytes : 1, .vectors = vectors, .cluster = cluster};
     const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
     const std::int64_t apart = std::int64_t{vectors} * cluster;
     // Lanes of a row that read side by side: 256 bytes, where the row has them.
@@ -215,7 +214,7 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
 class RowPlans {
    public:
     const RowPlan& find(const RowProblem& problem, const DeviceInfo& device) {
-        const Key key{problem,           device.arch, device.sms, device.max_cluster, device.shared_per_block,
+        const Key key{problem,        device.arch, device.sms, device.max_cluster, device.shared_per_block,
                       device.l2_bytes};
         const auto mixed = static_cast<std::uint64_t>(problem.rows * 31 + problem.dim) * 0x9e3779b97f4a7c15u;
         Entry& entry = entries_[mixed >> 60];

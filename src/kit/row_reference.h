@@ -66,7 +66,8 @@ class ReferenceInput {
                             static_cast<double>(std::fma(static_cast<float>(gate), static_cast<float>(r[i]),
                                                          static_cast<float>(other))));
             if (!sum_) continue;
-            oracle.store(sum_.tensor(), sum_.place(row, at), sum, std::isfinite(sum) ? kEps32 * std::fabs(sum) : 0);
+            oracle.store(sum_.tensor(), sum_.place(row, at), sum,
+                         std::isfinite(sum) ? kEps32 * std::fabs(sum) : 0);
         }
         return r;
     }

@@ -34,49 +34,43 @@ __device__ __forceinline__ void each_mapped(const Row& row, const Map& map, Use 
     }
 }
 
-// map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
-// out is not fp8). A uniform row goes to T or e4m3: one of two loops without a branch. A mixed one may go to any dtype.
-template <class T, class Row, class Map>
-__device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse, const Map& map) {
-    constexpr int N = Row::kWidth, V = Row::kVectors;
+// One vector of a mapped row. A uniform row goes to T or e4m3, a mixed one to any dtype.
+template <class T, class Row>
+__device__ __forceinline__ void store_vector(const Row& row, const RowOperand& to, std::int64_t begin,
+                                             typename Row::Index index, const float (&x)[Row::kWidth]) {
     const auto store_as = [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = row.part.template origin<N, V>(row.part.template begin<Out>(to));
-        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
-            if constexpr (sizeof(Out) == 1) {
-#pragma unroll
-                for (int i = 0; i < N; ++i) x[i] *= inverse;
-            }
-            store_aligned(out + index, from_floats<Out>(x));
-        });
+        Out* out = row.part.template origin<Row::kWidth, Row::kVectors>(static_cast<Out*>(to.data) + begin);
+        store_aligned(out + index, from_floats<Out>(x));
     };
-    if constexpr (Row::kForm.uniform) {
-        if (sizeof(T) == 4 || to.dtype == kDTypeOf<T>) return store_as(static_cast<T*>(nullptr));
-        if constexpr (sizeof(T) != 4) store_as(static_cast<e4m3*>(nullptr));
-    } else {
-        const std::int64_t begin = row.part.offset(to);
-        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
-#pragma unroll
-            for (int i = 0; i < N; ++i) x[i] *= inverse;
-            with_type(to.dtype, [&](auto* type) {
-                using Out = std::remove_pointer_t<decltype(type)>;
-                store_aligned(static_cast<Out*>(to.data) + begin + index, from_floats<Out>(x));
-            });
-        });
-    }
+    if constexpr (!Row::kForm.uniform) return with_type(to.dtype, store_as);
+    if (sizeof(T) == 4 || to.dtype == kDTypeOf<T>) return store_as(static_cast<T*>(nullptr));
+    if constexpr (sizeof(T) != 4) store_as(static_cast<e4m3*>(nullptr));
 }
 
-// The same where fp8 may have a scale: the map is called once more where that is the row's. All threads of the group
-// call this. `scale`: static_scale's.
+// map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
+// out is not fp8).
+template <class T, class Row, class Map>
+__device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse,
+                                             const Map& map) {
+    const std::int64_t begin = row.part.offset(to);
+    each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[Row::kWidth]) {
+#pragma unroll
+        for (float& value : x) value *= inverse;
+        store_vector<T>(row, to, begin, index, x);
+    });
+}
+
+// The same where fp8 may have a scale: the map is called once more where that is the row's, in the same code, which is
+// there once. All threads of the group call this. `scale`: static_scale's.
 template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
                                           float scale, const Map& map) {
-    constexpr int N = Row::kWidth;
     if (to.token_scale != nullptr) {
         float amax = 0.0f;
-        each_mapped(row, map, [&](int, std::int64_t, float (&x)[N]) {
+        each_mapped(row, map, [&](int, typename Row::Index, float (&x)[Row::kWidth]) {
 #pragma unroll
-            for (int i = 0; i < N; ++i) amax = fmaxf(amax, fabsf(x[i]));
+            for (const float value : x) amax = fmaxf(amax, fabsf(value));
         });
         scale = dynamic_scale(group.max(amax), to.out.dtype);
         if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;

@@ -50,7 +50,8 @@ std::vector<Cut> declared(const Case& c) {
         if (&c.pattern(i) == &field.pattern) continue;
         for (Cut& cut : cuts) cut.whole.push_back(field.name);
     }
-    if (sizes.frames != 0) std::erase_if(cuts, [&](const Cut& cut) { return cut.leading == leading_axes(c) - 1; });
+    if (sizes.frames != 0)
+        std::erase_if(cuts, [&](const Cut& cut) { return cut.leading == leading_axes(c) - 1; });
     for (Cut& cut : cuts) {
         for (std::size_t i = 0; i < c.tensors.size() && cut.leading >= 0; ++i) {
             const AxisPattern& pattern = c.contract().fields()[i].pattern;

@@ -42,6 +42,19 @@ TEST_F(Axes, LeadingAxesAreTheSameEverywhere) {
     EXPECT_THAT(out, testing::ElementsAre(2, 3, 64, 128));
 }
 
+TEST_F(Axes, ATildeBroadcastsToTheLeadingAxes) {
+    const Tensor x = shape({2, 12, 64});
+    EXPECT_EQ(matcher.match(parse("... dim"), x), "");
+    for (const Tensor& operand :
+         {shape({64}), shape({2, 64}), shape({1, 12, 64}), shape({2, 12, 1}), shape({1})})
+        EXPECT_EQ(matcher.match(parse("~... dim"), operand), "") << to_string(operand);
+    EXPECT_EQ(matcher.match(parse("~... dim"), shape({12, 64})),
+              "expected [what broadcasts to ...=(2, 12), dim=64], got [12, 64]");
+    EXPECT_EQ(matcher.match(parse("~... dim"), shape({2, 3, 1, 64})), "");
+    EXPECT_NE(matcher.match(parse("~... dim"), shape({2, 4, 1, 64})), "") << "frames are the same everywhere";
+    EXPECT_THROW(parse("~... rows dim"), Error);
+}
+
 TEST_F(Axes, NoLeadingAxesAreAScalarOfOneElement) {
     const Tensor x = shape({64});
     EXPECT_EQ(matcher.match(parse("... dim"), x), "");
@@ -69,7 +82,8 @@ TEST_F(Axes, IndivisibleSizesSolveNothing) {
 }
 
 TEST_F(Axes, GroupsAndPaddingAreWorkedOut) {
-    EXPECT_EQ(matcher.match(parse("... dim"), shape({3, 43, 100})), "");
+    const Tensor x = shape({3, 43, 100});  // "..." is read from it from now on
+    EXPECT_EQ(matcher.match(parse("... dim"), x), "");
     EXPECT_EQ(matcher.match(parse("... ceil(dim/16)"), shape({3, 43, 7})), "");
     EXPECT_EQ(matcher.match(parse("... ceil(dim/16)"), shape({3, 43, 6})),
               "expected [...=(3, 43), ceil(dim/16)=7], got [3, 43, 6]");

@@ -1,0 +1,72 @@
+// The modulation of row norms (family::modulation): what generated cases don't say, of both norms.
+#include <gmock/gmock.h>
+
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "tests/ops/support.h"
+#include "weft/op.h"
+
+namespace weft {
+namespace {
+
+using test::HostTensor;
+using test::rejection;
+using ::testing::HasSubstr;
+
+TEST(Modulation, RejectsWhatDoesNotBroadcast) {
+    EXPECT_THAT(
+        rejection("layer_norm x=bf16[2,6,8] mod_scale=bf16[6,8] out=bf16"),
+        HasSubstr("layer_norm.mod_scale: expected [what broadcasts to ...=(2, 6), dim=8], got [6, 8]"));
+    EXPECT_THAT(
+        rejection("layer_norm x=bf16[2,6,8] mod_scale=bf16[2,3,1,8] mod_shift=bf16[2,2,1,8] out=bf16"),
+        HasSubstr("layer_norm.mod_shift: expected"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[6,8] gate=bf16[8] out=bf16"),
+                HasSubstr("rms_norm.gate: expected residual beside it, got none"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[6,8] mod_scale2=bf16[8] out=bf16"),
+                HasSubstr("rms_norm.mod_scale2: expected out2 beside it, got none"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[6,8] mod_index=int32[6] out=bf16"),
+                HasSubstr("rms_norm.mod_index: expected a table beside it"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[6,8] mod_index=int32[6] mod_scale=bf16[0,8] out=bf16"),
+                HasSubstr("rms_norm.mod_scale: expected at least one row"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[6,8] mod_index=int32[6] mod_scale=bf16[2,1,8] out=bf16"),
+                HasSubstr("rms_norm.mod_scale: expected"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[6,128] mod_scale=bf16[128] out=bf16 rounding=eager"),
+                HasSubstr("rms_norm.mod_scale: expected none with rounding=eager"));
+}
+
+// A number outside of the table must not read beyond it: the nearest row serves.
+TEST(Modulation, AnIndexOutsideOfTheTableReadsItsNearestRow) {
+    for (const Device device : test::host_devices()) {
+        HostTensor x(DType::fp32, {4, 2}, {3, 3, 3, 3, 3, 3, 3, 3}), table(DType::fp32, {2, 2}, {1, 2, 3, 4}),
+            out(DType::fp32, {4, 2});
+        for (const DType dtype : {DType::int32, DType::int64}) {
+            HostTensor index(dtype, {4}, {-1, 0, 1, 2});
+            run(RmsNorm{.x = x.on(device),
+                        .mod_index = index.on(device),
+                        .mod_shift = table.on(device),
+                        .out = out.on(device),
+                        .eps = 0});
+            const double expected[] = {2, 3, 2, 3, 4, 5, 4, 5};
+            for (int i = 0; i < 8; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+        }
+    }
+}
+
+// One modulation of a norm without a weight runs where a weight would: no slower kernel than for a weight.
+TEST(Modulation, TakesTheWeightsPlace) {
+    if (test::configuration("layer_norm x=bf16[4,64] out=bf16").empty())
+        GTEST_SKIP() << "no kernels in this build";
+    EXPECT_EQ(test::configuration(
+                  "layer_norm x=bf16[4096,3072] mod_scale=bf16[3072] mod_shift=bf16[3072] out=bf16"),
+              test::configuration("layer_norm x=bf16[4096,3072] weight=bf16[3072] bias=bf16[3072] out=bf16"));
+}
+
+// Heads of a packed projection, as engines pass them.
+TEST(Modulation, RowsMayLieApart) {
+    EXPECT_EQ(rejection("rms_norm x=bf16[39,4,64]{512,64,1} weight=bf16[64] out=@x"), "accepted");
+    EXPECT_EQ(rejection("layer_norm x=bf16[2,4,39,64]{9984,64,256,1} out=bf16[2,4,39,64]"), "accepted");
+    EXPECT_EQ(rejection("softmax x=bf16[2,4,39,64]{9984,64,256,1} out=bf16[2,4,39,64]"), "accepted");
+}
+
+}  // namespace
+}  // namespace weft
