@@ -1,6 +1,12 @@
 """residual_add in float64."""
 
+from tests.oracles.numbers import beside
+
 
 def oracle(inputs: dict, options: dict) -> dict:
-    bias = inputs.get("bias", 0.0)
-    return {"out": inputs["x"] + bias + inputs["residual"]}
+    if options.get("rounding", "fused") != "fused":  # not a matter of float64
+        return {}
+    y = inputs["x"] + inputs.get("bias", 0.0)
+    if "gate" in inputs:
+        y = y * beside(inputs["gate"], y)
+    return {"out": y + inputs["residual"]}

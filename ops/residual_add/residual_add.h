@@ -1,39 +1,71 @@
-// residual_add: out = x + residual (+ bias).
+// residual_add: out = (x + bias) · gate + residual.
 #pragma once
+
+#include <optional>
+#include <utility>
 
 #include "weft/contract.h"
 
 namespace weft {
 
-// The addition that closes a transformer's sub-layer. One fp32 sum in the order ((x + bias) + residual),
-// rounded once to out's dtype; out may be the memory of x or of residual.
+// The addition that closes a transformer's sub-layer, in fp32 in the order ((x + bias) · gate) + residual, rounded once
+// to out's dtype; out may be the memory of x or of residual. The gate broadcasts to x's rows (weft/row_map.h).
+//
+// rounding=eager rounds after each step, as PyTorch's operators on tensors of one dtype do.
 struct ResidualAdd {
     static constexpr std::string_view kName = "residual_add";
+    enum class Rounding { fused, eager };
 
     Tensor x{};         // [..., dim]
     Tensor residual{};  // [..., dim]
     Tensor bias{};      // [dim], optional
+    Tensor gate{};      // broadcasts to [..., dim], optional
     Tensor out{};       // [..., dim]
+    Rounding rounding = Rounding::fused;
 
     static const Contract& contract();
 };
 
 inline const Contract& ResidualAdd::contract() {
+    using Op = ResidualAdd;
     static const Contract c =
-        Describe<ResidualAdd>(std::string(kName), "out = x + bias + residual")
-            .in("x", &ResidualAdd::x, "... dim", kFloat, "the sub-layer's result")
-            .in("residual", &ResidualAdd::residual, "... dim", kFloat, "the stream it is added to")
-            .in("bias", &ResidualAdd::bias, "dim", kFloat, "added to every row")
+        Describe<Op>(std::string(kName), "out = (x + bias) · gate + residual")
+            .in("x", &Op::x, "... dim", kFloat, "the sub-layer's result")
+            .layout(Layout::inner)
+            .in("residual", &Op::residual, "... dim", kFloat, "the stream it is added to")
+            .layout(Layout::inner)
+            .in("bias", &Op::bias, "dim", kFloat, "added to every row")
             .optional()
-            .out("out", &ResidualAdd::out, "... dim", kFloat, "the sum")
+            .in("gate", &Op::gate, "~... dim", kFloat, "multiplies x + bias; absent: 1")
+            .optional()
+            .out("out", &Op::out, "... dim", kFloat, "the sum")
+            .layout(Layout::inner)
             .in_place_of("x")
             .in_place_of("residual")
-            .flops(
-                +[](const ResidualAdd& op) { return static_cast<double>(op.x.numel()) * (op.bias ? 2 : 1); })
+            .option("rounding", &Op::rounding, {"fused", "eager"},
+                    "once at the end, or as PyTorch's operators")
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.rounding == Rounding::fused) return {};
+                for (const auto& [field, tensor] :
+                     {std::pair{"residual", &op.residual}, std::pair{"bias", &op.bias},
+                      std::pair{"gate", &op.gate}, std::pair{"out", &op.out}}) {
+                    if (!*tensor || tensor->dtype == op.x.dtype) continue;
+                    return Violation{field, "expected x's dtype with rounding=eager, got " +
+                                                std::string(name(tensor->dtype))};
+                }
+                return {};
+            })
+            .flops(+[](const Op& op) {
+                return static_cast<double>(op.x.numel()) * (1 + (op.bias ? 1 : 0) + (op.gate ? 1 : 0));
+            })
             .independent({"..."})
             .tolerance(
-                "half an ulp of out; with a bias plus 2 fp32 roundings: k = 2 times (|x + bias| + |sum|)")
-            .source("bias_residual, residual_add of VLA engines; torch.add");
+                "half an ulp of out, and ε₃₂ for each fp32 operation before the last: of |x + bias| times "
+                "|gate|, of |(x + bias)·gate|, of |out|; with rounding=eager none")
+            .source(
+                "bias_residual, residual_add of VLA engines; residual_gate_add of diffusion engines; "
+                "torch.add, "
+                "torch.addcmul");
     return c;
 }
 

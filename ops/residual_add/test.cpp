@@ -27,6 +27,7 @@ TEST(ResidualAdd, MayOverwriteEitherInputButNoPartOfOne) {
     ResidualAdd op{.x = Tensor(memory.data(), DType::bf16, {2, 8}),
                    .residual = Tensor(memory.data() + 32, DType::bf16, {2, 8}),
                    .bias = {},
+                   .gate = {},
                    .out = {}};
     op.out = op.residual;
     EXPECT_NO_THROW(run(op));
@@ -40,8 +41,37 @@ TEST(ResidualAdd, RoundsOnce) {
     run(ResidualAdd{.x = Tensor(&x, DType::bf16, {1}),
                     .residual = Tensor(&residual, DType::bf16, {1}),
                     .bias = Tensor(&bias, DType::bf16, {1}),
+                    .gate = {},
                     .out = Tensor(&out, DType::bf16, {1})});
     EXPECT_EQ(decode(DType::bf16, out), 1.0078125);
+}
+
+// The same numbers under rounding=eager, which rounds after each addition: neither mode passes for the other.
+TEST(ResidualAdd, RoundsAfterEachStepWhereAsked) {
+    for (const Device device : test::host_devices()) {
+        std::uint16_t x = 0x3f80, bias = 0x3b80, residual = 0x3b80, out = 0;
+        run(ResidualAdd{.x = Tensor(&x, DType::bf16, {1}, device),
+                        .residual = Tensor(&residual, DType::bf16, {1}, device),
+                        .bias = Tensor(&bias, DType::bf16, {1}, device),
+                        .gate = {},
+                        .out = Tensor(&out, DType::bf16, {1}, device),
+                        .rounding = ResidualAdd::Rounding::eager});
+        EXPECT_EQ(decode(DType::bf16, out), 1.0);
+    }
+    EXPECT_THAT(rejection("residual_add x=bf16[4,8] residual=fp32[4,8] out=bf16 rounding=eager"),
+                HasSubstr("residual_add.residual: expected x's dtype with rounding=eager, got fp32"));
+}
+
+TEST(ResidualAdd, TakesAGateOfAnyRows) {
+    for (const char* gate :
+         {"bf16[8]", "bf16[2,8]", "bf16[2,1,8]", "bf16[2,6,1]", "fp32[2,3,1,8]", "bf16[1]"}) {
+        EXPECT_EQ(
+            rejection(std::string("residual_add x=bf16[2,6,8] residual=bf16[2,6,8] out=bf16 gate=") + gate),
+            "accepted")
+            << gate;
+    }
+    EXPECT_THAT(rejection("residual_add x=bf16[2,6,8] residual=bf16[2,6,8] gate=bf16[6,8] out=bf16"),
+                HasSubstr("residual_add.gate: expected"));
 }
 
 }  // namespace

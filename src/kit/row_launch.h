@@ -20,8 +20,10 @@ struct BoundOperand {
 };
 
 // Host: fills in the operands that are there, over the fewest axes of x's rows that serve them all. The contract has
-// seen to it that their axes are x's or broadcast to them.
-inline void bind_rows(RowShape& shape, const Tensor& x, std::initializer_list<BoundOperand> bound) {
+// seen to it that their axes are x's or broadcast to them. `width`: elements of a vector, for operands that say
+// themselves whether they are aligned.
+inline void bind_rows(RowShape& shape, const Tensor& x, std::initializer_list<BoundOperand> bound,
+                      int width = 1) {
     constexpr std::size_t kMost = 16;
     RowMap maps[kMost], *all[kMost];
     RowOperand* mapped[kMost];
@@ -30,6 +32,7 @@ inline void bind_rows(RowShape& shape, const Tensor& x, std::initializer_list<Bo
         if (!*b.tensor) continue;
         RowOperand& operand = *b.operand;
         operand = {.data = b.tensor->data, .dtype = b.tensor->dtype};
+        operand.aligned = width > 1 && rows_aligned(*b.tensor, width);
         operand.single = b.tensor->numel() > 0 && b.tensor->dim(-1) == 1 && x.dim(-1) != 1;
         if (b.picks != nullptr && *b.picks) {
             operand.stride[0] = b.tensor->stride[0];

@@ -19,6 +19,7 @@ struct RowOperand {
     void* data = nullptr;
     DType dtype = DType::fp32;
     bool single = false;                    // one element stands for all of its row
+    bool aligned = false;                   // every row begins where a vector may be moved whole
     std::int64_t stride[kMaxRowAxes] = {};  // elements along each of RowShape's axes
     // Where given, the operand is a table of `table` rows, and this names the row for each row of x. A number outside
     // of the table reads the nearest row.
@@ -35,6 +36,29 @@ struct RowShape {
     int axes = 1;
     Divisor size[kMaxRowAxes] = {};  // of each axis but the first
 };
+
+// The row of an operand's table that belongs to row `row` of x.
+__device__ __forceinline__ std::int64_t picked_row(const RowOperand& operand, std::int64_t row) {
+    const std::int64_t pick = operand.picks_dtype == DType::int64
+                                  ? static_cast<const std::int64_t*>(operand.picks)[row]
+                                  : static_cast<const std::int32_t*>(operand.picks)[row];
+    return pick < 0 ? 0 : pick < operand.table ? pick : operand.table - 1;
+}
+// Elements from an operand's first to where the row begins that belongs to row `row` of x.
+__device__ __forceinline__ std::int64_t row_offset(const RowShape& shape, const RowOperand& operand,
+                                                   std::int64_t row) {
+    if (operand.picks != nullptr) return picked_row(operand, row) * operand.stride[0];
+    if (shape.axes == 1) return row * operand.stride[0];
+    std::int64_t at = 0;
+    auto rest = static_cast<unsigned>(row);
+#pragma unroll 1
+    for (int axis = shape.axes - 1; axis > 0; --axis) {
+        const unsigned outer = shape.size[axis].quotient(rest);
+        at += static_cast<std::int64_t>(rest - outer * shape.size[axis].divisor) * operand.stride[axis];
+        rest = outer;
+    }
+    return at + rest * operand.stride[0];
+}
 
 // An element's place in its row: an int, which spares address arithmetic, where V vectors are all that a thread has.
 template <int V>
@@ -60,17 +84,7 @@ struct RowPart {
 
     // Elements from an operand's first to where its row begins.
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
-        if (operand.picks != nullptr) return picked(operand) * operand.stride[0];
-        if (shape.axes == 1) return row * operand.stride[0];
-        std::int64_t at = 0;
-        auto rest = static_cast<unsigned>(row);
-#pragma unroll 1
-        for (int axis = shape.axes - 1; axis > 0; --axis) {
-            const unsigned outer = shape.size[axis].quotient(rest);
-            at += static_cast<std::int64_t>(rest - outer * shape.size[axis].divisor) * operand.stride[axis];
-            rest = outer;
-        }
-        return at + rest * operand.stride[0];
+        return present ? row_offset(shape, operand, row) : 0;
     }
     template <class T>
     __device__ __forceinline__ T* begin(const RowOperand& operand) const {
@@ -126,15 +140,6 @@ struct RowPart {
     template <int N, int V, class Use>
     __device__ __forceinline__ void each(Use use) const {
         each<N, V>(use, [](RowIndex<V>) {});
-    }
-
-   private:
-    __device__ __forceinline__ std::int64_t picked(const RowOperand& operand) const {
-        if (!present) return 0;
-        const std::int64_t pick = operand.picks_dtype == DType::int64
-                                      ? static_cast<const std::int64_t*>(operand.picks)[row]
-                                      : static_cast<const std::int32_t*>(operand.picks)[row];
-        return pick < 0 ? 0 : pick < operand.table ? pick : operand.table - 1;
     }
 };
 

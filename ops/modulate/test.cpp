@@ -1,0 +1,55 @@
+// modulate: what generated cases don't say.
+#include "ops/modulate/modulate.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/ops/support.h"
+#include "weft/op.h"
+
+namespace weft {
+namespace {
+
+using test::rejection;
+using ::testing::HasSubstr;
+
+TEST(Modulate, RejectsWhatTheContractExcludes) {
+    EXPECT_THAT(rejection("modulate x=bf16[2,6,8] scale=bf16[6,8] out=bf16"),
+                HasSubstr("modulate.scale: expected [what broadcasts to ...=(2, 6), dim=8], got [6, 8]"));
+    EXPECT_THAT(rejection("modulate x=bf16[6,8] index=int32[6] out=bf16"),
+                HasSubstr("modulate.index: expected a table beside it"));
+    EXPECT_THAT(rejection("modulate x=bf16[6,8] index=int32[6] shift=bf16[0,8] out=bf16"),
+                HasSubstr("modulate.shift: expected at least one row"));
+    EXPECT_THAT(rejection("modulate x=bf16[6,8] scale=fp32[8] out=bf16 rounding=eager"),
+                HasSubstr("modulate.scale: expected x's dtype with rounding=eager, got fp32"));
+    EXPECT_THAT(rejection("modulate x=int8[6,8] out=bf16"), HasSubstr("modulate.x: expected dtype"));
+}
+
+// x = 1 + 2^-7, scale = 2^-8: 1 + scale is 1 in bf16, but not in fp32, and the product then rounds up. Neither mode
+// passes for the other.
+TEST(Modulate, RoundsOnceOrAfterEachStep) {
+    for (const Device device : test::host_devices()) {
+        std::uint16_t x = 0x3f81, scale = 0x3b80, out = 0;
+        Modulate op{.x = Tensor(&x, DType::bf16, {1}, device),
+                    .index = {},
+                    .scale = Tensor(&scale, DType::bf16, {1}, device),
+                    .shift = {},
+                    .out = Tensor(&out, DType::bf16, {1}, device)};
+        run(op);
+        EXPECT_EQ(decode(DType::bf16, out), 1.015625);
+        op.rounding = Modulate::Rounding::eager;
+        run(op);
+        EXPECT_EQ(decode(DType::bf16, out), 1.0078125);
+    }
+}
+
+// Rows without gaps and operands of their own are one long row.
+TEST(Modulate, FoldsDenseRows) {
+    if (test::configuration("modulate x=bf16[4,8] out=bf16").empty())
+        GTEST_SKIP() << "no kernels in this build";
+    const std::string long_row = test::configuration("modulate x=bf16[1,12288] shift=bf16[1,12288] out=bf16");
+    EXPECT_EQ(test::configuration("modulate x=bf16[4,3072] shift=bf16[4,3072] out=bf16"), long_row);
+    EXPECT_NE(test::configuration("modulate x=bf16[4,3072] scale=bf16[3072] out=bf16"), long_row);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,71 @@
+// The host side of kit/affine.cuh: rows without gaps as one long row, the choice of an instantiation.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "kit/affine.cuh"
+#include "kit/row_launch.h"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+// What a call of an op over kit::affine_rows is: the tensors of the operands, absent ones too.
+struct AffineTensors {
+    const Tensor &x, &bias, &scale, &shift, &out;
+    const Tensor* picks = nullptr;  // of scale and shift
+};
+
+struct AffinePlan {
+    Affine params{};
+    RowTiles tiles{};
+    bool uniform = false;  // of one dtype and whole vectors
+};
+
+inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& device) {
+    AffinePlan plan;
+    Affine& p = plan.params;
+    bind_rows(p.shape, call.x,
+              {{&call.x, &p.x},
+               {&call.bias, &p.bias},
+               {&call.scale, &p.scale, call.picks},
+               {&call.shift, &p.shift, call.picks},
+               {&call.out, &p.out}},
+              kAffineWidth);
+    p.shape.rows = row_count(call.x);
+    p.shape.dim = call.x.dim(-1);
+    const RowOperand* operands[] = {&p.x, &p.bias, &p.scale, &p.shift, &p.out};
+    const auto all = [&](auto holds) {
+        return std::all_of(std::begin(operands), std::end(operands),
+                           [&](const RowOperand* o) { return o->data == nullptr || holds(*o); });
+    };
+    const std::int64_t dim = p.shape.dim;
+    const bool dense =
+        p.shape.axes == 1 && all([&](const RowOperand& o) {
+            return !o.single && o.picks == nullptr && (o.stride[0] == dim || p.shape.rows == 1);
+        });
+    if (dense) {
+        p.shape.dim *= p.shape.rows;
+        p.shape.rows = 1;
+    }
+    p.keep = l2_keeps_input(bytes(call.x.dtype, call.x.numel()), device);
+    plan.tiles = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, 1, device);
+    plan.uniform =
+        all([&](const RowOperand& o) { return o.dtype == p.out.dtype && !o.single && o.aligned; }) &&
+        whole_vectors(plan.tiles, kAffineWidth, {});
+    return plan;
+}
+
+// `kernel(types)` is the instantiation for Types<T>.
+template <class Kernel>
+void launch_affine(const char* name, const AffinePlan& plan, Context& context, Kernel kernel) {
+    const auto launch_as = [&](auto types) {
+        launch(name, kernel(types), plan.tiles.shape(), context.stream(), plan.params, plan.tiles);
+    };
+    const DType dtype = plan.params.out.dtype;
+    const bool known =
+        plan.uniform && with_types<Types<bf16>, Types<half>, Types<float>>(dtype, dtype, launch_as);
+    if (!known) launch_as(Types<Any>());
+}
+
+}  // namespace weft::inline WEFT_TARGET::kit
