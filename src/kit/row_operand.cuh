@@ -171,7 +171,8 @@ class RowSlice {
     }
 
     __device__ __forceinline__ void get(int v, float (&to)[N]) const {
-        if constexpr (V >= 4) return to_floats(as_vector<T, N>(opaque(held_[place(v)])), to);
+        if constexpr (V >= 4 && Words<T, N>::kBytes == 16)
+            return to_floats(as_vector<T, N>(opaque(held_[place(v)])), to);
         to_floats(as_vector<T, N>(held_[place(v)]), to);
     }
 
