@@ -14,6 +14,7 @@
 
 #include "weft/axes.h"
 #include "weft/error.h"
+#include "weft/op_function.h"
 #include "weft/tensor.h"
 
 namespace weft {
@@ -98,6 +99,10 @@ struct Violation {
 
 class Contract {
    public:
+    Contract(const Contract&);
+    Contract(Contract&&) noexcept;
+    ~Contract();
+
     const std::string& name() const { return name_; }
     const std::string& formula() const { return formula_; }
     const std::vector<Field>& fields() const { return fields_; }
@@ -135,9 +140,9 @@ class Contract {
     bool is_empty(const void* op) const;
 
    private:
-    template <class Op>
-    friend class Describe;
+    friend class Description;
 
+    Contract();
     void add_field(Field field);
     void add_option(Option option);
     void add_relation(Relation::Kind kind, std::string other);  // of the last field
@@ -156,66 +161,84 @@ class Contract {
     AxisNames axes_;
     std::vector<std::vector<std::int64_t>> sizes_;
     std::vector<std::string> independent_;
-    std::vector<std::function<std::optional<Violation>(const void*)>> requirements_;
-    std::function<Work(const void*)> work_;
-    std::function<Work(const void*)> flops_;  // no bytes
+    std::vector<OpFunction<std::optional<Violation>()>> requirements_;
+    OpFunction<Work()> work_;
+    OpFunction<double()> flops_;
+    int flops_operand_ = -1;  // the field whose dtype says on which unit the flops run
     std::size_t size_ = 0;
     void (*construct_)(void*) = nullptr;
     bool deterministic_ = true;
 };
 
-// Builds a Contract; each call after a field or an option may refine that field.
+// What Describe does that is the same for every op, so that it is compiled once.
+class Description {
+   protected:
+    Description(std::string_view name, std::string_view formula, std::size_t size, void (*construct)(void*));
+    Description(const Description&);
+    ~Description();
+
+    void add_field(std::string_view name, std::size_t offset, std::string_view axes, DTypeSet dtypes,
+                   std::string_view meaning, Role role);
+    // `op` holds the default values.
+    void add_option(std::string_view name, std::size_t offset, Option::Kind kind, double low, double high,
+                    std::string_view meaning, std::initializer_list<double> samples, const void* op);
+    void add_choice(std::string_view name, std::size_t offset, std::string_view meaning,
+                    std::initializer_list<std::string_view> choices, const void* op);
+    Field& last_field();
+    void relate(Relation::Kind kind, std::string_view other);
+    void add_in_place_of(std::string_view input);
+    void set_picked_by(std::string_view index, std::string_view axes);
+    void add_rule(OpFunction<std::optional<Violation>()> rule);
+    void set_work(OpFunction<Work()> work);
+    void set_flops(OpFunction<double()> flops);
+    void set_flops(OpFunction<double()> flops, std::size_t operand);
+    void set_sizes(std::string_view axis, std::initializer_list<std::int64_t> sizes);
+    void set_independent(std::initializer_list<std::string_view> axes);
+    void set_tolerance(std::string_view rule);
+    void set_source(std::string_view source);
+    Contract finish();
+
+   private:
+    Contract c_;
+};
+
+// Builds a Contract; each call after a field or an option may refine that field. It
+// only hands on, since every file that includes an op compiles it.
 template <class Op>
-class Describe {
+class Describe : Description {
     static_assert(std::is_trivially_destructible_v<Op> && std::is_trivially_copyable_v<Op>,
                   "an op is a plain struct of tensors and options");
 
    public:
-    Describe(std::string name, std::string formula) {
-        c_.name_ = std::move(name);
-        c_.formula_ = std::move(formula);
-        c_.size_ = sizeof(Op);
-        c_.construct_ = [](void* op) { new (op) Op{}; };
-    }
+    Describe(std::string_view name, std::string_view formula)
+        : Description(name, formula, sizeof(Op), [](void* op) { new (op) Op{}; }) {}
 
-    Describe& in(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
-                 std::string meaning) {
-        return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::in);
+    Describe& in(std::string_view name, Tensor Op::* member, std::string_view axes, DTypeSet dtypes,
+                 std::string_view meaning) {
+        return add_field(name, offset_of(member), axes, dtypes, meaning, Role::in), *this;
     }
-    Describe& out(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
-                  std::string meaning) {
-        return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::out);
+    Describe& out(std::string_view name, Tensor Op::* member, std::string_view axes, DTypeSet dtypes,
+                  std::string_view meaning) {
+        return add_field(name, offset_of(member), axes, dtypes, meaning, Role::out), *this;
     }
-    Describe& inout(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
-                    std::string meaning) {
-        return field(std::move(name), member, std::move(axes), dtypes, std::move(meaning), Role::inout);
+    Describe& inout(std::string_view name, Tensor Op::* member, std::string_view axes, DTypeSet dtypes,
+                    std::string_view meaning) {
+        return add_field(name, offset_of(member), axes, dtypes, meaning, Role::inout), *this;
     }
-    Describe& optional() {
-        return refine([](Field& f) { f.optional = true; });
-    }
-    Describe& layout(Layout layout) {
-        return refine([&](Field& f) { f.layout = layout; });
-    }
-    Describe& fill(Fill fill) {
-        return refine([&](Field& f) { f.fill = std::move(fill); });
-    }
+    Describe& optional() { return last_field().optional = true, *this; }
+    Describe& layout(Layout layout) { return last_field().layout = layout, *this; }
+    Describe& fill(Fill fill) { return last_field().fill = std::move(fill), *this; }
     // Where the field `index`, which comes before, is there, this one is a table of the axes `axes`.
-    Describe& picked_by(std::string index, std::string axes) {
-        Field& f = c_.fields_.back();
-        f.picked_pattern = AxisPattern::parse(axes, c_.axes_);
-        f.picked_by = std::move(index);
-        f.picked_axes = std::move(axes);
-        return *this;
+    Describe& picked_by(std::string_view index, std::string_view axes) {
+        return set_picked_by(index, axes), *this;
     }
-    Describe& in_place_of(std::string input) {
-        return refine([&](Field& f) { f.in_place_of.push_back(input); });
-    }
+    Describe& in_place_of(std::string_view input) { return add_in_place_of(input), *this; }
     // Where both are there, the field has the dtype of `other`.
-    Describe& like(std::string other) { return relate(Relation::Kind::same_dtype, std::move(other)); }
+    Describe& like(std::string_view other) { return relate(Relation::Kind::same_dtype, other), *this; }
     // The field is a scale of `other`: nothing but an fp8 tensor has one.
-    Describe& scale_of(std::string other) { return relate(Relation::Kind::scale_of, std::move(other)); }
-    Describe& needs(std::string other) { return relate(Relation::Kind::needs, std::move(other)); }
-    Describe& excludes(std::string other) { return relate(Relation::Kind::excludes, std::move(other)); }
+    Describe& scale_of(std::string_view other) { return relate(Relation::Kind::scale_of, other), *this; }
+    Describe& needs(std::string_view other) { return relate(Relation::Kind::needs, other), *this; }
+    Describe& excludes(std::string_view other) { return relate(Relation::Kind::excludes, other), *this; }
 
     // Fields, options and rules that several ops have: `part` is a function of this description.
     template <class Part, class... Arguments>
@@ -224,76 +247,49 @@ class Describe {
         return *this;
     }
 
-    Describe& option(std::string name, float Op::* member, double low, double high, std::string meaning,
-                     std::vector<double> samples = {}) {
-        return add_option(std::move(name), member, Option::Kind::real, low, high, std::move(meaning), {},
-                          std::move(samples));
+    Describe& option(std::string_view name, float Op::* member, double low, double high,
+                     std::string_view meaning, std::initializer_list<double> samples = {}) {
+        return add_number(name, offset_of(member), Option::Kind::real, low, high, meaning, samples);
     }
-    Describe& option(std::string name, std::int64_t Op::* member, std::int64_t low, std::int64_t high,
-                     std::string meaning, std::vector<double> samples = {}) {
-        return add_option(std::move(name), member, Option::Kind::integer, static_cast<double>(low),
-                          static_cast<double>(high), std::move(meaning), {}, std::move(samples));
+    Describe& option(std::string_view name, std::int64_t Op::* member, std::int64_t low, std::int64_t high,
+                     std::string_view meaning, std::initializer_list<double> samples = {}) {
+        return add_number(name, offset_of(member), Option::Kind::integer, static_cast<double>(low),
+                          static_cast<double>(high), meaning, samples);
     }
-    Describe& option(std::string name, bool Op::* member, std::string meaning) {
-        return add_option(std::move(name), member, Option::Kind::boolean, 0, 1, std::move(meaning), {},
-                          {0, 1});
+    Describe& option(std::string_view name, bool Op::* member, std::string_view meaning) {
+        return add_number(name, offset_of(member), Option::Kind::boolean, 0, 1, meaning, {0, 1});
     }
     template <class Enum>
         requires std::is_enum_v<Enum>
-    Describe& option(std::string name, Enum Op::* member, std::vector<std::string> choices,
-                     std::string meaning) {
+    Describe& option(std::string_view name, Enum Op::* member,
+                     std::initializer_list<std::string_view> choices, std::string_view meaning) {
         static_assert(sizeof(Enum) == sizeof(std::int32_t), "declare the enum class without a narrower base");
-        std::vector<double> samples;
-        for (std::size_t i = 0; i < choices.size(); ++i) samples.push_back(static_cast<double>(i));
-        const double high = static_cast<double>(choices.size()) - 1;
-        return add_option(std::move(name), member, Option::Kind::choice, 0, high, std::move(meaning),
-                          std::move(choices), std::move(samples));
+        const Op op{};
+        return add_choice(name, offset_of(member), meaning, choices, &op), *this;
     }
 
     // A rule beyond shapes, dtypes and relations; return the field at fault and the message, or nothing.
-    Describe& require(std::optional<Violation> (*rule)(const Op&)) {
-        c_.requirements_.push_back([rule](const void* op) { return rule(*static_cast<const Op*>(op)); });
-        return *this;
-    }
+    Describe& require(std::optional<Violation> (*rule)(const Op&)) { return add_rule(rule), *this; }
     // The arithmetic. Default: none. It runs on the matrix units, at the rate of `operand`'s dtype, where an
     // operand is named.
-    Describe& flops(double (*flops)(const Op&), Tensor Op::* operand = nullptr) {
-        c_.flops_ = [flops, operand](const void* op) {
-            const Op& call = *static_cast<const Op*>(op);
-            return Work{.flops = flops(call), .math = operand ? (call.*operand).dtype : DType::fp32};
-        };
-        return *this;
+    Describe& flops(double (*flops)(const Op&)) { return set_flops(flops), *this; }
+    Describe& flops(double (*flops)(const Op&), Tensor Op::* operand) {
+        return set_flops(flops, offset_of(operand)), *this;
     }
     // Where an operand is not moved exactly once. Default: every present operand once (in-out twice), and
     // `flops`.
-    Describe& work(Work (*work)(const Op&)) {
-        c_.work_ = [work](const void* op) { return work(*static_cast<const Op*>(op)); };
-        return *this;
-    }
-    Describe& sizes(std::string_view axis, std::vector<std::int64_t> sizes) {
-        const auto i = static_cast<std::size_t>(c_.axes_.add(axis));
-        if (c_.sizes_.size() <= i) c_.sizes_.resize(i + 1);
-        c_.sizes_[i] = std::move(sizes);
-        return *this;
+    Describe& work(Work (*work)(const Op&)) { return set_work(work), *this; }
+    Describe& sizes(std::string_view axis, std::initializer_list<std::int64_t> sizes) {
+        return set_sizes(axis, sizes), *this;
     }
     // Each index of these axes ("..." for the leading ones) is a problem of its own, so that long calls can
     // be checked in parts. Where an output lacks the axis (a scale of the whole tensor), it does not count.
-    Describe& independent(std::vector<std::string> axes) {
-        c_.independent_ = std::move(axes);
-        return *this;
+    Describe& independent(std::initializer_list<std::string_view> axes) {
+        return set_independent(axes), *this;
     }
-    Describe& tolerance(std::string rule) {
-        c_.tolerance_ = std::move(rule);
-        return *this;
-    }
-    Describe& source(std::string source) {
-        c_.source_ = std::move(source);
-        return *this;
-    }
-    operator Contract() {
-        c_.finish();
-        return std::move(c_);
-    }
+    Describe& tolerance(std::string_view rule) { return set_tolerance(rule), *this; }
+    Describe& source(std::string_view source) { return set_source(source), *this; }
+    operator Contract() { return finish(); }
 
    private:
     template <class T>
@@ -302,46 +298,11 @@ class Describe {
         return static_cast<std::size_t>(reinterpret_cast<const char*>(&(op.*member)) -
                                         reinterpret_cast<const char*>(&op));
     }
-    template <class F>
-    Describe& refine(F change) {
-        change(c_.fields_.back());
-        return *this;
-    }
-    Describe& relate(Relation::Kind kind, std::string other) {
-        c_.add_relation(kind, std::move(other));
-        return *this;
-    }
-    Describe& field(std::string name, Tensor Op::* member, std::string axes, DTypeSet dtypes,
-                    std::string meaning, Role role) {
-        Field f;
-        f.name = std::move(name);
-        f.axes = std::move(axes);
-        f.meaning = std::move(meaning);
-        f.role = role;
-        f.dtypes = dtypes;
-        f.offset = offset_of(member);
-        c_.add_field(std::move(f));
-        return *this;
-    }
-    template <class T>
-    Describe& add_option(std::string name, T Op::* member, Option::Kind kind, double low, double high,
-                         std::string meaning, std::vector<std::string> choices, std::vector<double> samples) {
-        Option o;
-        o.name = std::move(name);
-        o.meaning = std::move(meaning);
-        o.kind = kind;
-        o.low = low;
-        o.high = high;
-        o.choices = std::move(choices);
-        o.samples = std::move(samples);
-        o.offset = offset_of(member);
+    Describe& add_number(std::string_view name, std::size_t offset, Option::Kind kind, double low,
+                         double high, std::string_view meaning, std::initializer_list<double> samples) {
         const Op op{};
-        o.initial = Contract::get(&op, o);
-        c_.add_option(std::move(o));
-        return *this;
+        return add_option(name, offset, kind, low, high, meaning, samples, &op), *this;
     }
-
-    Contract c_;
 };
 
 }  // namespace weft

@@ -31,9 +31,9 @@ struct Implementation {
 // The same, type-erased.
 struct AnyImplementation {
     std::string name;
-    std::function<const char*(const void*, const DeviceInfo&)> decline;
-    std::function<std::string(const void*, const DeviceInfo&)> config;
-    std::function<void(const void*, Context&)> launch;
+    OpFunction<const char*(const DeviceInfo&)> decline;
+    OpFunction<std::string(const DeviceInfo&)> config;
+    OpFunction<void(Context&)> launch;
 };
 
 // What the library knows of one op.
@@ -41,7 +41,7 @@ struct OpEntry {
     const Contract& (*contract)() = nullptr;
     std::vector<AnyImplementation>
         implementations[3];  // by DeviceType, best first; the CPU's last is the reference
-    std::function<void(const void*, Oracle&)> reference;
+    OpFunction<void(Oracle&)> reference;
 };
 
 const OpEntry* find_op(std::string_view name);  // null where there is none
@@ -54,6 +54,9 @@ OpEntry& entry() {
     static OpEntry& e = entry(Op::kName, &Op::contract);
     return e;
 }
+void insert(OpEntry& entry, DeviceType target, std::size_t place, AnyImplementation implementation);
+void add_reference(OpEntry& entry, OpFunction<void(Oracle&)> reference, OpFunction<void(Context&)> launch);
+void run_reference(const OpEntry& entry, const void* op);
 void run(const OpEntry& entry, const void* op, Context& context);
 const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& context);
 }  // namespace detail
@@ -62,20 +65,10 @@ const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& c
 template <class Op>
 struct RegisterImplementations {
     RegisterImplementations(DeviceType target, std::initializer_list<Implementation<Op>> list) {
-        auto& implementations = detail::entry<Op>().implementations[static_cast<int>(target)];
-        std::vector<AnyImplementation> erased;
+        std::size_t place = 0;  // before those that another source registered
         for (const auto& i : list) {
-            erased.push_back(
-                {i.name,
-                 [f = i.decline](const void* op, const DeviceInfo& d) {
-                     return f(*static_cast<const Op*>(op), d);
-                 },
-                 [f = i.config](const void* op, const DeviceInfo& d) {
-                     return f(*static_cast<const Op*>(op), d);
-                 },
-                 [f = i.launch](const void* op, Context& c) { f(*static_cast<const Op*>(op), c); }});
+            detail::insert(detail::entry<Op>(), target, place++, {i.name, i.decline, i.config, i.launch});
         }
-        implementations.insert(implementations.begin(), erased.begin(), erased.end());
     }
 };
 
@@ -83,18 +76,11 @@ struct RegisterImplementations {
 template <class Op>
 struct RegisterReference {
     explicit RegisterReference(void (*reference)(const Op&, Oracle&)) {
-        OpEntry& e = detail::entry<Op>();
-        e.reference = [reference](const void* op, Oracle& oracle) {
-            reference(*static_cast<const Op*>(op), oracle);
-        };
-        e.implementations[static_cast<int>(DeviceType::cpu)].push_back(
-            {"reference", [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
-             [](const void*, const DeviceInfo&) { return std::string("plain loops, double accumulation"); },
-             [reference](const void* op, Context&) {
-                 Oracle plain;
-                 reference(*static_cast<const Op*>(op), plain);
-             }});
+        detail::add_reference(detail::entry<Op>(), reference, launch);
     }
+
+   private:
+    static void launch(const Op& op, Context&) { detail::run_reference(detail::entry<Op>(), &op); }
 };
 
 // Checks the op, picks an implementation for the context's device, queues it on the context's stream. Throws

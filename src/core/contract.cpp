@@ -58,6 +58,11 @@ void poke(void* op, std::size_t offset, T value) {
 
 }  // namespace
 
+Contract::Contract() = default;
+Contract::Contract(const Contract&) = default;
+Contract::Contract(Contract&&) noexcept = default;
+Contract::~Contract() = default;
+
 const std::vector<std::int64_t>& Contract::sizes(int axis) const {
     static const std::vector<std::int64_t> kUsual = {1,  2,  3,  4,  5,  7,  8,   15,  16,  17,  31,  32,
                                                      33, 48, 63, 64, 65, 96, 127, 128, 129, 200, 256, 257};
@@ -318,7 +323,8 @@ void Contract::check_relation(const void* op, const Relation& relation) const {
 
 Work Contract::work(const void* op) const {
     if (work_) return work_(op);
-    Work work = flops_ ? flops_(op) : Work{};
+    Work work{.flops = flops_ ? flops_(op) : 0};
+    if (flops_operand_ >= 0) work.math = tensor(op, fields_[static_cast<std::size_t>(flops_operand_)]).dtype;
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
         if (t)

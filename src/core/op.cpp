@@ -82,6 +82,25 @@ OpEntry& entry(std::string_view name, const Contract& (*contract)()) {
     return e;
 }
 
+void insert(OpEntry& entry, DeviceType target, std::size_t place, AnyImplementation implementation) {
+    auto& list = entry.implementations[static_cast<int>(target)];
+    list.insert(list.begin() + static_cast<std::ptrdiff_t>(place), std::move(implementation));
+}
+
+void add_reference(OpEntry& entry, OpFunction<void(Oracle&)> reference, OpFunction<void(Context&)> launch) {
+    struct Any {};
+    entry.reference = reference;
+    entry.implementations[static_cast<int>(DeviceType::cpu)].push_back(
+        {"reference", +[](const Any&, const DeviceInfo&) -> const char* { return nullptr; },
+         +[](const Any&, const DeviceInfo&) { return std::string("plain loops, double accumulation"); },
+         launch});
+}
+
+void run_reference(const OpEntry& entry, const void* op) {
+    Oracle plain;
+    entry.reference(op, plain);
+}
+
 const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& context) {
     const Contract& contract = entry.contract();
     const Device device = Contract::tensor(op, contract.fields().front()).device;

@@ -6,15 +6,17 @@
 
 namespace weft::test {
 
+// What the planted implementation does: that of the latest planted().
+inline std::function<void(const Probe&, Context&)> planted_launch;
+
 inline Case planted(OpEntry& entry, std::function<void(const Probe&, Context&)> launch,
                     const char* line = "probe x=fp32[16,64] weight=fp32[64]") {
     entry = *find_op("probe");
+    planted_launch = std::move(launch);
     entry.implementations[0] = {{"planted",
-                                 [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
-                                 [](const void*, const DeviceInfo&) { return std::string(); },
-                                 [launch = std::move(launch)](const void* op, Context& context) {
-                                     launch(*static_cast<const Probe*>(op), context);
-                                 }}};
+                                 +[](const Probe&, const DeviceInfo&) -> const char* { return nullptr; },
+                                 +[](const Probe&, const DeviceInfo&) { return std::string(); },
+                                 +[](const Probe& op, Context& context) { planted_launch(op, context); }}};
     Case c(entry);
     c.tensors = Case::parse(line).tensors;
     return c;

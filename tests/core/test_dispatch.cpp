@@ -118,12 +118,9 @@ TEST_F(Dispatch, GivesEveryReasonWhereAllDecline) {
 
 TEST_F(Dispatch, ReportsFailuresWithTheCaseLine) {
     OpEntry entry = *find_op("probe");
-    entry.implementations[0][0].decline = [](const void*, const DeviceInfo&) -> const char* {
-        return nullptr;
-    };
-    entry.implementations[0][0].launch = [](const void* op, Context& c) {
-        fail(*static_cast<const Probe*>(op), c);
-    };
+    entry.implementations[0][0].decline =
+        +[](const Probe&, const DeviceInfo&) -> const char* { return nullptr; };
+    entry.implementations[0][0].launch = fail;
     const Probe op = make(2, 8);
     Context context;
     try {

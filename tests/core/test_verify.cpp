@@ -24,10 +24,9 @@ Outcome with(
     static const OpEntry kEntry = [] {
         OpEntry entry = *find_op("probe");
         entry.implementations[0] = {{"faulty",
-                                     [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
-                                     [](const void*, const DeviceInfo&) { return std::string("planted"); },
-                                     [](const void* op, Context&) {
-                                         const auto& probe = *static_cast<const Probe*>(op);
+                                     +[](const Probe&, const DeviceInfo&) -> const char* { return nullptr; },
+                                     +[](const Probe&, const DeviceInfo&) { return std::string("planted"); },
+                                     +[](const Probe& probe, Context&) {
                                          Oracle plain;
                                          reference(probe, plain);
                                          fault(probe);
@@ -99,9 +98,9 @@ TEST(Verifier, SpecialValuesPropagate) {
 TEST(Verifier, ReportsABreakdownAsAnOutcome) {
     OpEntry entry = *find_op("probe");
     entry.implementations[0] = {{"broken",
-                                 [](const void*, const DeviceInfo&) -> const char* { return nullptr; },
-                                 [](const void*, const DeviceInfo&) { return std::string(); },
-                                 [](const void*, Context&) {
+                                 +[](const Probe&, const DeviceInfo&) -> const char* { return nullptr; },
+                                 +[](const Probe&, const DeviceInfo&) { return std::string(); },
+                                 +[](const Probe&, Context&) {
                                      throw Error(ErrorCode::emulator_fault, "", "", "a barrier diverged");
                                  }}};
     Case c(entry);

@@ -25,7 +25,7 @@ TEST_P(EveryOp, DescribesItself) {
     EXPECT_FALSE(contract().formula().empty());
     EXPECT_FALSE(contract().tolerance().empty());
     EXPECT_FALSE(contract().source().empty());
-    EXPECT_NE(op().reference, nullptr);
+    EXPECT_TRUE(op().reference);
     ASSERT_FALSE(op().implementations[0].empty());
     EXPECT_EQ(op().implementations[0].back().name, "reference");
     for (const Field& f : contract().fields()) EXPECT_FALSE(f.meaning.empty()) << f.name;
