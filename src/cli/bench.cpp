@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -216,7 +215,8 @@ Command bench_command() {
         "bench", "Measure device time, beside the floor; --host: the host's cost of a call",
         "A case is checked before it is timed and its outputs again afterwards; a wrong result gets no "
         "time. Device\n"
-        "time is that of a CUDA Graph of many calls, eager time that of calls from the host; cold operands "
+        "time is that of a CUDA Graph of many calls, eager time that of calls from the host; cold "
+        "operands "
         "rotate\n"
         "over three times the L2 cache. Everything is interleaved in random order; beside weft run "
         "cuBLASLt (products),\n"
@@ -231,38 +231,31 @@ Command bench_command() {
         "  weft bench --sample rms_norm,gemm --cases 40      cases that no list names, drawn from the "
         "contracts\n"
         "  weft bench --sample all --cases 1000 --seed 1 --kernels\n",
-        [](CLI::App& app) -> std::function<int()> {
+        [](CommandLine& line) -> std::function<int()> {
             auto a = std::make_shared<Arguments>();
-            app.add_option("target", a->words, "a case line, or ops whose workload rows are measured");
-            app.add_option("--workload", a->workload, "a CSV file with a column 'case'");
-            app.add_option("--only", a->only,
-                           "of several rows those whose name has this in it, or of this op");
-            app.add_option("--sample", a->sample,
-                           "measure drawn cases of these ops (or all): dtypes, sizes, strides and options as "
-                           "users have them")
-                ->delimiter(',');
-            app.add_option("--cases", a->cases, "of a sample: how many an op")
-                ->check(CLI::Range(1, 1000000))
-                ->capture_default_str();
-            app.add_flag("--floor", a->floor, "of a sample: against the floor, not against baselines");
-            app.add_flag("--list", a->list, "of a sample: print the case lines and measure nothing");
-            app.add_flag("--kernels", a->kernels,
-                         "of a sample: say which kernels an H100 would run, and measure nothing");
-            app.add_option("--implementation", a->bench.implementation,
-                           "this one, not the first that accepts");
-            app.add_option("--rounds", a->bench.sample.rounds, "samples a case")
-                ->check(CLI::Range(1, 10000))
-                ->capture_default_str();
-            app.add_option("--seed", a->seed, "of the inputs and the order (default: a new one)");
-            app.add_option("--against", a->against,
-                           "of the baselines these: vendors, card, none (default: all)")
-                ->delimiter(',');
-            app.add_option("--budget-s", a->budget_s, "begin no case after so many seconds");
-            app.add_option("--skip-done", a->skip_done, "leave out the cases that this file has rows of");
-            app.add_option("--device", a->device, "cuda (the default); others time the host, for tests");
-            app.add_option("--out", a->out, "append rows of evidence to this file, one JSON object a line");
-            app.add_flag("--host", a->host, "the host's cost of weft::run and of a prepared call");
-            app.add_flag("--json", a->json, "print JSON");
+            line.add("target", &a->words, "a case line, or ops whose workload rows are measured");
+            line.add("--workload", &a->workload, "a CSV file with a column 'case'");
+            line.add("--only", &a->only, "of several rows those whose name has this in it, or of this op");
+            line.add("--sample", &a->sample,
+                     "measure drawn cases of these ops (or all): dtypes, sizes, strides and options as "
+                     "users have them")
+                .by_comma();
+            line.add("--cases", &a->cases, "of a sample: how many an op").between(1, 1000000).with_default();
+            line.add("--floor", &a->floor, "of a sample: against the floor, not against baselines");
+            line.add("--list", &a->list, "of a sample: print the case lines and measure nothing");
+            line.add("--kernels", &a->kernels,
+                     "of a sample: say which kernels an H100 would run, and measure nothing");
+            line.add("--implementation", &a->bench.implementation, "this one, not the first that accepts");
+            line.add("--rounds", &a->bench.sample.rounds, "samples a case").between(1, 10000).with_default();
+            line.add("--seed", &a->seed, "of the inputs and the order (default: a new one)");
+            line.add("--against", &a->against, "of the baselines these: vendors, card, none (default: all)")
+                .by_comma();
+            line.add("--budget-s", &a->budget_s, "begin no case after so many seconds");
+            line.add("--skip-done", &a->skip_done, "leave out the cases that this file has rows of");
+            line.add("--device", &a->device, "cuda (the default); others time the host, for tests");
+            line.add("--out", &a->out, "append rows of evidence to this file, one JSON object a line");
+            line.add("--host", &a->host, "the host's cost of weft::run and of a prepared call");
+            line.add("--json", &a->json, "print JSON");
             return [a] { return bench(*a); };
         }};
 }

@@ -7,9 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "cli/command_line.h"
 
 namespace weft::cli {
 
@@ -35,7 +33,7 @@ struct Command {
     std::string name, summary;
     std::string help;  // below the options: what it does, examples
     // Declares arguments and options; returns what runs after they were parsed.
-    std::function<std::function<int()>(CLI::App&)> declare;
+    std::function<std::function<int()>(CommandLine&)> declare;
 };
 
 Command list_command();

@@ -1,10 +1,8 @@
 // weft completion: words for the shell to offer.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
-#include "cli/pipeline.h"
 #include "weft/device_info.h"
 #include "weft/op.h"
 
@@ -40,20 +38,18 @@ std::vector<std::string> ops() {
 }
 
 std::vector<std::string> words_after(const Command& command) {
-    CLI::App app;
-    command.declare(app);
-    std::vector<std::string> words;
-    for (const CLI::Option* option : app.get_options()) {
-        for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+    CommandLine line;
+    command.declare(line);
+    std::vector<std::string> words = {"--help"};
+    for (const Argument& argument : line.all()) {
+        if (argument.name().starts_with("--")) words.push_back(argument.name());
     }
     const bool takes_ops = command.name == "show" || command.name == "verify" || command.name == "fuzz" ||
                            command.name == "explain" || command.name == "bench";
     if (takes_ops) {
         for (const std::string& op : ops()) words.push_back(op);
     }
-    if (command.name == "run") {
-        for (const PipelineCommand& p : pipelines()) words.push_back(p.name);
-    }
+    for (const std::string& name : line.subcommands()) words.push_back(name);
     if (command.name == "completion") words.emplace_back("bash");
     return words;
 }
@@ -80,9 +76,9 @@ Command completion_command() {
     return {"completion", "Print the completion script of a shell",
             "Examples:\n  eval \"$(weft completion bash)\"\n  weft completion bash > "
             "~/.local/share/bash-completion/completions/weft\n",
-            [](CLI::App& app) -> std::function<int()> {
+            [](CommandLine& line) -> std::function<int()> {
                 auto shell = std::make_shared<std::string>();
-                app.add_option("shell", *shell, "bash")->required();
+                line.add("shell", shell.get(), "bash").required();
                 return [shell] { return print(*shell); };
             }};
 }

@@ -1,7 +1,6 @@
 // weft doctor: what is here, and what to do about what isn't.
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <cstdlib>
 #include <filesystem>
@@ -150,9 +149,9 @@ int diagnose(bool json) {
 Command doctor_command() {
     return {"doctor", "Say what this machine and this build have, and what to do about what is missing",
             "Examples:\n  weft doctor\n  weft doctor --json | jq -r .device\n",
-            [](CLI::App& app) -> std::function<int()> {
+            [](CommandLine& line) -> std::function<int()> {
                 auto json = std::make_shared<bool>();
-                app.add_flag("--json", *json, "print JSON");
+                line.add("--json", json.get(), "print JSON");
                 return [json] { return diagnose(*json); };
             }};
 }

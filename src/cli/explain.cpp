@@ -1,7 +1,6 @@
 // weft explain: which implementation takes a call on a device, and why the others do not.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "bench/floor.h"
@@ -94,11 +93,11 @@ Command explain_command() {
             "Examples:\n  weft explain 'rms_norm x=bf16[4096,3072] weight=bf16[3072]' --device h100\n"
             "  weft explain 'gemm a=bf16[560,2048] b=bf16[2560,2048]' --device rtx4090\n"
             "  WEFT_VERBOSE=dispatch weft verify ...    the same, for every call that runs\n",
-            [](CLI::App& app) -> std::function<int()> {
+            [](CommandLine& line) -> std::function<int()> {
                 auto a = std::make_shared<Arguments>();
-                app.add_option("case", a->words, "one case line")->required();
-                app.add_option("--device", a->device, "the device to ask for (default: the best here)");
-                app.add_flag("--json", a->json, "print JSON");
+                line.add("case", &a->words, "one case line").required();
+                line.add("--device", &a->device, "the device to ask for (default: the best here)");
+                line.add("--json", &a->json, "print JSON");
                 return [a] { return explain_case(*a); };
             }};
 }

@@ -2,7 +2,6 @@
 #include "verify/fuzz.h"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -91,24 +90,19 @@ Command fuzz_command() {
             "in a random order. A failure prints the command that runs it again.\n\n"
             "Examples:\n  weft fuzz softmax --cases 10000\n  weft fuzz all --cases 200 --device emulator "
             "--seed 7\n",
-            [](CLI::App& app) -> std::function<int()> {
+            [](CommandLine& line) -> std::function<int()> {
                 auto a = std::make_shared<Arguments>();
-                app.add_option("op", a->ops, "ops, or 'all'")->required();
-                app.add_option("--cases", a->options.cases, "how many an op")->capture_default_str();
-                app.add_option("--seed", a->options.seed, "of the cases")->capture_default_str();
-                app.add_option("--device", a->device, "cpu, emulator or cuda (default: the best here)");
-                app.add_option("--values", a->values,
-                               "usual, wide, tiny, constant, special or all (the default)");
-                app.add_option(
-                    "--implementation", a->options.implementation,
-                    "only this one (default: half the cases as dispatched, half by any that accepts)");
-                app.add_option("--elements", a->options.limits.elements, "most elements of a case")
-                    ->capture_default_str();
-                app.add_option("--flops", a->options.limits.flops, "most operations of a case")
-                    ->capture_default_str();
-                app.add_option("--failures", a->options.most_failures, "stop after so many")
-                    ->capture_default_str();
-                app.add_flag("--json", a->json, "print JSON");
+                line.add("op", &a->ops, "ops, or 'all'").required();
+                line.add("--cases", &a->options.cases, "how many an op").with_default();
+                line.add("--seed", &a->options.seed, "of the cases").with_default();
+                line.add("--device", &a->device, "cpu, emulator or cuda (default: the best here)");
+                line.add("--values", &a->values, "usual, wide, tiny, constant, special or all (the default)");
+                line.add("--implementation", &a->options.implementation,
+                         "only this one (default: half the cases as dispatched, half by any that accepts)");
+                line.add("--elements", &a->options.limits.elements, "most elements of a case").with_default();
+                line.add("--flops", &a->options.limits.flops, "most operations of a case").with_default();
+                line.add("--failures", &a->options.most_failures, "stop after so many").with_default();
+                line.add("--json", &a->json, "print JSON");
                 return [a] { return fuzz_all(*a); };
             }};
 }

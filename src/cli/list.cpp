@@ -1,6 +1,5 @@
 // weft list: every op in a line.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -33,9 +32,9 @@ Command list_command() {
     return {"list", "Every op, its formula and how many implementations it has",
             "Examples:\n  weft list\n  weft list --json | jq -r '.[].op'\n  weft show rms_norm     all about "
             "one of them\n",
-            [](CLI::App& app) -> std::function<int()> {
+            [](CommandLine& line) -> std::function<int()> {
                 auto json = std::make_shared<bool>();
-                app.add_flag("--json", *json, "print JSON");
+                line.add("--json", json.get(), "print JSON");
                 return [json] { return list(*json); };
             }};
 }

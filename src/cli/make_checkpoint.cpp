@@ -1,6 +1,5 @@
 // weft make-checkpoint: a random Gemma checkpoint.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -47,32 +46,27 @@ Command make_checkpoint_command() {
         "Examples:\n  weft make-checkpoint gemma --layers 18\n"
         "  weft make-checkpoint small.safetensors --layers 2 --vocab 1000 --dtype fp32 --seed 1\n"
         "  weft make-checkpoint sharded --shard-gib 2\n",
-        [](CLI::App& app) -> std::function<int()> {
+        [](CommandLine& line) -> std::function<int()> {
             auto a = std::make_shared<Arguments>();
-            app.add_option("path", a->path, "the file or folder to write")->required();
-            const auto at_least_one = CLI::Range(std::int64_t{1}, std::int64_t{1} << 24);
+            line.add("path", &a->path, "the file or folder to write").required();
+            constexpr double kMost = 1 << 24;
             GemmaConfig& c = a->config;
-            app.add_option("--layers", c.layers, "")->check(at_least_one)->capture_default_str();
-            app.add_option("--width", c.width, "of the residual stream")
-                ->check(at_least_one)
-                ->capture_default_str();
-            app.add_option("--query-heads", c.query_heads, "")->check(at_least_one)->capture_default_str();
-            app.add_option("--kv-heads", c.kv_heads, "")->check(at_least_one)->capture_default_str();
-            app.add_option("--head-dim", c.head_dim, "")->check(at_least_one)->capture_default_str();
-            app.add_option("--ffn", c.ffn, "width between the two halves of a layer's FFN")
-                ->check(at_least_one)
-                ->capture_default_str();
-            app.add_option("--rope-base", c.rope_base, "of the rotary angles")
-                ->check(CLI::PositiveNumber)
-                ->capture_default_str();
-            app.add_option("--norm-eps", c.norm_eps, "added to a row's mean square")
-                ->check(CLI::Range(0.0, 1.0))
-                ->capture_default_str();
-            app.add_option("--vocab", c.vocab, "tokens")->check(at_least_one)->capture_default_str();
-            app.add_option("--dtype", a->dtype, "bf16, fp16 or fp32")->capture_default_str();
-            app.add_option("--seed", a->options.seed, "")->capture_default_str();
-            app.add_option("--shard-gib", a->shard_gib, "most GiB of a file; 0: all in one")
-                ->capture_default_str();
+            line.add("--layers", &c.layers, "").between(1, kMost).with_default();
+            line.add("--width", &c.width, "of the residual stream").between(1, kMost).with_default();
+            line.add("--query-heads", &c.query_heads, "").between(1, kMost).with_default();
+            line.add("--kv-heads", &c.kv_heads, "").between(1, kMost).with_default();
+            line.add("--head-dim", &c.head_dim, "").between(1, kMost).with_default();
+            line.add("--ffn", &c.ffn, "width between the two halves of a layer's FFN")
+                .between(1, kMost)
+                .with_default();
+            line.add("--rope-base", &c.rope_base, "of the rotary angles").positive().with_default();
+            line.add("--norm-eps", &c.norm_eps, "added to a row's mean square")
+                .between(0.0, 1.0)
+                .with_default();
+            line.add("--vocab", &c.vocab, "tokens").between(1, kMost).with_default();
+            line.add("--dtype", &a->dtype, "bf16, fp16 or fp32").with_default();
+            line.add("--seed", &a->options.seed, "").with_default();
+            line.add("--shard-gib", &a->shard_gib, "most GiB of a file; 0: all in one").with_default();
             return [a] { return make(*a); };
         }};
 }

@@ -1,22 +1,19 @@
-// Where models built of ops register, to be run by name: `weft run NAME`. Header-only, so that they can live
-// in the library.
+// Where models built of ops register, to be run by name: `weft run NAME`.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "cli/command_line.h"
 
 namespace weft::cli {
 
 struct PipelineCommand {
     std::string name, description;
-    std::function<void(CLI::App&)> options;  // declares them; null: none
-    std::function<int()> run;                // after parsing; returns the exit code, throws weft::Error
-    std::string help;                        // below the options: examples
+    std::function<void(CommandLine&)> options;  // declares them; null: none
+    std::function<int()> run;                   // after parsing; returns the exit code, throws weft::Error
+    std::string help;                           // below the options: examples
 };
 
 inline std::vector<PipelineCommand>& pipelines() {

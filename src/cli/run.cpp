@@ -1,6 +1,5 @@
 // weft run and weft demo: pipelines that registered themselves.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/pipeline.h"
@@ -10,17 +9,15 @@ namespace {
 
 constexpr const char* kDemo = "demo";
 
-std::function<int()> declare_pipelines(CLI::App& app) {
-    app.require_subcommand(1);
+std::function<int()> declare_pipelines(CommandLine& line) {
     for (const PipelineCommand& p : pipelines()) {
         if (p.name == kDemo) continue;
-        CLI::App* sub = app.add_subcommand(p.name, p.description);
-        if (!p.help.empty()) sub->footer("\n" + p.help);
-        if (p.options) p.options(*sub);
+        CommandLine& sub = line.subcommand(p.name, p.description, p.help);
+        if (p.options) p.options(sub);
     }
-    return [&app] {
+    return [&line] {
         for (const PipelineCommand& p : pipelines()) {
-            if (p.name != kDemo && app.got_subcommand(p.name)) return p.run();
+            if (p.name == line.chosen()) return p.run();
         }
         return static_cast<int>(kUsage);
     };
@@ -46,9 +43,9 @@ Command run_command() {
 
 Command demo_command() {
     return {"demo", "Run a real transformer through weft's kernels, checked: the place to start",
-            find_demo() != nullptr ? find_demo()->help : "", [](CLI::App& app) -> std::function<int()> {
+            find_demo() != nullptr ? find_demo()->help : "", [](CommandLine& line) -> std::function<int()> {
                 const PipelineCommand* demo = find_demo();
-                if (demo != nullptr && demo->options) demo->options(app);
+                if (demo != nullptr && demo->options) demo->options(line);
                 return [demo] {
                     if (demo == nullptr) throw Failure(kUnsupported, "this build has no demo");
                     return demo->run();

@@ -9,10 +9,6 @@
 #include "verify/workload.h"
 #include "weft/op.h"
 
-namespace CLI {
-class App;
-}
-
 namespace weft::cli {
 
 // "cpu", "emulator", "cuda"; empty: the best here (a GPU, else the emulator, else the CPU). Throws Failure

@@ -1,5 +1,4 @@
 // weft show: all that is known of an op, from its contract.
-#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/op_page.h"
@@ -36,11 +35,11 @@ Command show_command() {
             "`weft verify OP` draws its cases from it.\n\n"
             "Examples:\n  weft show gemm\n  weft show rms_norm --json\n"
             "  weft show rms_norm --markdown    the op's page of docs/ops\n",
-            [](CLI::App& app) -> std::function<int()> {
+            [](CommandLine& line) -> std::function<int()> {
                 auto a = std::make_shared<Arguments>();
-                app.add_option("op", a->op, "its name")->required();
-                app.add_flag("--json", a->json, "print JSON");
-                app.add_flag("--markdown", a->markdown, "print the documentation page");
+                line.add("op", &a->op, "its name").required();
+                line.add("--json", &a->json, "print JSON");
+                line.add("--markdown", &a->markdown, "print the documentation page");
                 return [a] { return show(*a); };
             }};
 }

@@ -1,8 +1,8 @@
 // The table of commands, parsing, and errors turned into exit codes.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 
 #include "cli/command.h"
 #include "cli/select.h"
@@ -37,8 +37,6 @@ int guarded(const std::function<int()>& run) {
         return fail(e.code(), e.what());
     } catch (const Error& e) {
         return fail(exit_code(e.code()), e.what());
-    } catch (const CLI::Error&) {
-        throw;
     } catch (const std::bad_alloc&) {
         return fail(kUnsupported, "out of memory: the case needs more than this machine has");
     } catch (const std::exception& e) {
@@ -74,31 +72,18 @@ const std::vector<Command>& commands() {
 }
 
 int run_tool(int argc, const char* const* argv) {
-    CLI::App app("Fused inference kernels, each with an executable specification.", "weft");
-    app.require_subcommand(1);
-    app.footer(kExit);
-    app.set_version_flag("--version", std::string("weft ") + kVersion);
-    int code = kPassed;
+    CommandLine line("weft", "Fused inference kernels, each with an executable specification.", kExit);
+    std::map<std::string, std::function<int()>> runs;
     for (const Command& command : commands()) {
-        CLI::App* sub = app.add_subcommand(command.name, command.summary);
-        sub->footer("\n" + command.help);
-        sub->callback([&code, run = command.declare(*sub)] { code = guarded(run); });
+        runs[command.name] = command.declare(line.subcommand(command.name, command.summary, command.help));
     }
     const std::vector<std::string> names = command_names();
     if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
         return fail(kUsage, fmt::format("there is no command '{}'{} (see: weft --help)", argv[1],
                                         suggestion(argv[1], names)));
     }
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success& e) {
-        return app.exit(e);
-    } catch (const CLI::ParseError& e) {
-        const auto used = app.get_subcommands();
-        fmt::print(stderr, "weft: {}\n(see: weft{} --help)\n", e.what(),
-                   used.empty() ? "" : " " + used[0]->get_name());
-        return kUsage;
-    }
+    if (const auto ended = parse(line, std::string("weft ") + kVersion, argc, argv)) return *ended;
+    const int code = guarded(runs.at(line.chosen()));
     std::cout.flush();
     return std::cout ? code : kWrong;
 }

@@ -1,7 +1,6 @@
 // weft verify: an implementation against the reference.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/command.h"
@@ -158,23 +157,22 @@ Command verify_command() {
             "  weft verify rms_norm softmax --device emulator\n"
             "  weft verify 'rms_norm x=bf16[4,64] weight=bf16[64]' --values all\n"
             "  weft verify --workload workloads/transformer.csv --device cuda\n",
-            [](CLI::App& app) -> std::function<int()> {
+            [](CommandLine& line) -> std::function<int()> {
                 auto a = std::make_shared<Arguments>();
-                app.add_option("target", a->words, "ops, or one case line");
-                app.add_option("--workload", a->workload, "a CSV file with a column 'case'");
-                app.add_option("--device", a->device, "cpu, emulator or cuda (default: the best here)");
-                app.add_option("--seed", a->seed, "of inputs and generated cases")->capture_default_str();
-                app.add_option("--values", a->values,
-                               "usual, wide, tiny, constant, special or all (default: usual for a "
-                               "case, all in turn for generated ones)");
-                app.add_option("--implementation", a->implementation,
-                               "run this one, not the first that accepts");
-                app.add_option("--order", a->order, "emulator: run threads in a random order of this seed");
-                app.add_option("--cases", a->cases, "generated cases an op")->capture_default_str();
-                app.add_flag("--all-rows", a->all_rows, "also workload rows that take long");
-                app.add_option("--dump", a->dump,
-                               "write inputs and the reference's results into this folder instead");
-                app.add_flag("--json", a->json, "print JSON");
+                line.add("target", &a->words, "ops, or one case line");
+                line.add("--workload", &a->workload, "a CSV file with a column 'case'");
+                line.add("--device", &a->device, "cpu, emulator or cuda (default: the best here)");
+                line.add("--seed", &a->seed, "of inputs and generated cases").with_default();
+                line.add("--values", &a->values,
+                         "usual, wide, tiny, constant, special or all (default: usual for a "
+                         "case, all in turn for generated ones)");
+                line.add("--implementation", &a->implementation, "run this one, not the first that accepts");
+                line.add("--order", &a->order, "emulator: run threads in a random order of this seed");
+                line.add("--cases", &a->cases, "generated cases an op").with_default();
+                line.add("--all-rows", &a->all_rows, "also workload rows that take long");
+                line.add("--dump", &a->dump,
+                         "write inputs and the reference's results into this folder instead");
+                line.add("--json", &a->json, "print JSON");
                 return [a] { return verify_all(*a); };
             }};
 }

@@ -1,7 +1,6 @@
 // The tool from its command line to its exit code, in this process, with ops of the tests' own.
 #include <gmock/gmock.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -63,7 +62,7 @@ int pipeline_layers = 0;
 const cli::RegisterPipeline kPipeline{
     {.name = "test-model",
      .description = "a model of the tests",
-     .options = [](CLI::App& app) { app.add_option("--layers", pipeline_layers, "how many"); },
+     .options = [](cli::CommandLine& line) { line.add("--layers", &pipeline_layers, "how many"); },
      .run = [] { return pipeline_layers == 3 ? 0 : 1; },
      .help = "Example:\n  weft run test-model --layers 3\n"}};
 

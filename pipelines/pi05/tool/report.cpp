@@ -1,5 +1,5 @@
 // Printing what a session found.
-#include "pipelines/pi05/report.h"
+#include "pipelines/pi05/tool/report.h"
 
 #include <fmt/format.h>
 

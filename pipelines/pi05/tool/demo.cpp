@@ -1,15 +1,14 @@
 // `weft demo`: a checkpoint made here, the encoder run through weft's kernels, each result checked.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/pipeline.h"
-#include "pipelines/pi05/report.h"
 #include "pipelines/pi05/session.h"
+#include "pipelines/pi05/tool/report.h"
 
 namespace weft {
 namespace {

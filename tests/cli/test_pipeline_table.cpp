@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pipelines/pi05/report.h"
+#include "pipelines/pi05/tool/report.h"
 
 namespace weft {
 namespace {

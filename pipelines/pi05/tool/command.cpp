@@ -1,12 +1,11 @@
 // `weft run pi05-encoder`: the prefix encoder on a checkpoint.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/pipeline.h"
-#include "pipelines/pi05/report.h"
 #include "pipelines/pi05/session.h"
+#include "pipelines/pi05/tool/report.h"
 
 namespace weft {
 namespace {
@@ -26,26 +25,24 @@ Arguments& arguments() {
     return parsed;
 }
 
-void declare(CLI::App& app) {
+void declare(cli::CommandLine& line) {
     Arguments& a = arguments();
-    app.add_option("--checkpoint", a.checkpoint,
-                   "safetensors file, folder or index, with transformers' Gemma names")
-        ->required();
-    app.add_option("--image", a.image, "a binary PPM")->capture_default_str();
-    app.add_option("--views", a.views, "how many cameras show it")->capture_default_str();
-    app.add_option("--crop", a.crop, "use the centre square of so many pixels (0: the whole image)");
-    app.add_option("--prompt", a.prompt, "token ids")->delimiter(',');
-    app.add_option("--prompt-tokens", a.prompt_count, "without --prompt: so many made-up ids")
-        ->capture_default_str();
-    app.add_option("--layers", a.layers, "run only the first layers (0: all)");
-    app.add_option("--device", a.device, "where")->check(CLI::IsMember({"cpu", "emulator", "cuda"}));
-    app.add_option("--dtype", a.dtype, "of weights and activations")
-        ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-    app.add_option("--precision", a.precision, "of the layers' GEMMs")->check(CLI::IsMember({"full", "fp8"}));
-    app.add_option("--avoid", a.avoid, "implementations to leave out, such as cublaslt")->delimiter(',');
-    app.add_option("--repeats", a.repeats, "time so many replays");
-    app.add_option("--out", a.out, "write embeddings and output (fp32) to this safetensors file");
-    app.add_flag("--json", a.json, "print the result as JSON");
+    line.add("--checkpoint", &a.checkpoint,
+             "safetensors file, folder or index, with transformers' Gemma names")
+        .required();
+    line.add("--image", &a.image, "a binary PPM").with_default();
+    line.add("--views", &a.views, "how many cameras show it").with_default();
+    line.add("--crop", &a.crop, "use the centre square of so many pixels (0: the whole image)");
+    line.add("--prompt", &a.prompt, "token ids").by_comma();
+    line.add("--prompt-tokens", &a.prompt_count, "without --prompt: so many made-up ids").with_default();
+    line.add("--layers", &a.layers, "run only the first layers (0: all)");
+    line.add("--device", &a.device, "where").one_of({"cpu", "emulator", "cuda"});
+    line.add("--dtype", &a.dtype, "of weights and activations").one_of({"fp32", "bf16", "fp16"});
+    line.add("--precision", &a.precision, "of the layers' GEMMs").one_of({"full", "fp8"});
+    line.add("--avoid", &a.avoid, "implementations to leave out, such as cublaslt").by_comma();
+    line.add("--repeats", &a.repeats, "time so many replays");
+    line.add("--out", &a.out, "write embeddings and output (fp32) to this safetensors file");
+    line.add("--json", &a.json, "print the result as JSON");
 }
 
 SessionOptions options(const Arguments& a) {
