@@ -1,8 +1,10 @@
 // Shapes by axis name: "... dim", "tokens (q_heads+2*kv_heads)*head_dim", "pad(...,128) ceil(dim/16)", "~... dim".
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,14 +31,17 @@ class AxisNames {
 struct AxisSizes {
     AxisSizes() { size.fill(kUnknown); }
     std::array<std::int64_t, kMaxAxes> size;
-    const Tensor* leading = nullptr;  // a tensor whose leading axes are what "..." stands for
-    int leading_rank = 0;
-    std::int64_t rows() const;  // the product of the leading sizes; kUnknown without that tensor
-    std::int64_t frames = 0;    // that fields of "~..." cut the last leading axis into; 0: none does
+    std::array<std::int64_t, kMaxRank> leading{};  // what "..." stands for
+    int leading_rank = kUnknown;                   // so many of them
+    std::int64_t rows() const;                     // their product, or kUnknown
+    std::span<const std::int64_t> between() const {
+        return {leading.data(), static_cast<std::size_t>(std::max(0, leading_rank))};
+    }
+    std::int64_t frames = 0;  // that fields of "~..." cut the last leading axis into; 0: none does
 };
 
 // One axis of a pattern, in postfix form: sums of products of axes, numbers and
-//   ...         the number of rows that a leading "..." stands for: the product of its sizes
+//   ...         the product of the sizes that "..." stands for: the number of rows of "... dim"
 //   ceil(a/b)   how many groups of b hold a: the quotient, rounded up; 0 where b is 0
 //   pad(a,b)    a rounded up to a multiple of b: ceil(a/b)*b
 // Sizes beyond int64 count as its largest number.
@@ -73,13 +78,18 @@ class AxisExpression {
 
 // A field's shape.
 struct AxisPattern {
-    bool ellipsis = false;  // begins with "...": any leading axes, the same in every field that has it
+    bool ellipsis = false;  // has "...": any axes, the same in every field that has it
+    int before = 0;         // so many of `axes` stand before the "...": 2 of "N C ..."
     // Begins with "~...": leading axes, and one named axis, that broadcast to those of the fields with "..." before it
     // (weft/row_map.h says which shapes do).
     bool broadcast = false;
-    std::vector<AxisExpression> axes;
+    std::vector<AxisExpression> axes;  // without the "..."
 
     static AxisPattern parse(std::string_view text, AxisNames& names);
+    // Where axis i of `axes` is in a shape of this rank.
+    int place(int i, int rank) const {
+        return !ellipsis || i < before ? i : rank - static_cast<int>(axes.size()) + i;
+    }
 };
 
 // Binds axis names to sizes, field by field, and says where they disagree.

@@ -14,6 +14,7 @@
 
 #include "weft/axes.h"
 #include "weft/error.h"
+#include "weft/fill.h"
 #include "weft/op_function.h"
 #include "weft/tensor.h"
 
@@ -29,27 +30,11 @@ enum class Layout : std::uint8_t {
     strided,  // any strides
 };
 
-// How generated cases fill an input.
-struct Fill {
-    enum class Kind : std::uint8_t { normal, uniform, index, positions, scale, mask };
-    Kind kind = Kind::normal;
-    double low = 0, high = 1;  // uniform, scale: the range; normal: mean and standard deviation
-    std::string below;         // index: every value is in [0, size of this axis)
-
-    static Fill normal(double mean = 0, double deviation = 1) { return {Kind::normal, mean, deviation, {}}; }
-    static Fill uniform(double low, double high) { return {Kind::uniform, low, high, {}}; }
-    static Fill index(std::string axis) { return {Kind::index, 0, 0, std::move(axis)}; }
-    static Fill positions(double high = 4096) {
-        return {Kind::positions, 0, high, {}};
-    }  // integers in [0, high)
-    static Fill scale(double low = 0.01, double high = 0.1) { return {Kind::scale, low, high, {}}; }
-    static Fill mask() { return {Kind::mask, 0, 1, {}}; }  // 0 or 1
-};
-
 struct Field {
     std::string name, axes, meaning;
     Role role = Role::in;
     bool optional = false;
+    bool partial = false;  // an output of which a call may leave elements as they are
     DTypeSet dtypes;
     Layout layout = Layout::rows;
     Fill fill;
@@ -62,6 +47,7 @@ struct Field {
 
     bool writes() const { return role != Role::in; }
     bool reads() const { return role != Role::out; }
+    bool keeps() const { return reads() || partial; }  // does what it held before a call matter after it?
 };
 
 // What must hold between two fields of a call.
@@ -117,6 +103,9 @@ class Contract {
     // Sizes that generated cases draw for an axis.
     const std::vector<std::int64_t>& sizes(int axis) const;
 
+    // What a field and its elements must be, in words: "only beside gate", "numbers in [0, vocab)".
+    std::vector<std::string> rules(const Field& field) const;
+
     int find_field(std::string_view name) const;   // -1 where there is none
     int find_option(std::string_view name) const;  // -1 where there is none
 
@@ -135,6 +124,8 @@ class Contract {
     }
     // Throws the first breach of the contract. Returns the sizes of all axes. Makes no CUDA call.
     AxisSizes check(const void* op) const;
+    // The same, and the rules of inputs' elements where the host can see them (on the CPU): what a run does first.
+    void check_call(const void* op) const;
     Work work(const void* op) const;
     // True where every output is empty: nothing to do.
     bool is_empty(const void* op) const;
@@ -148,6 +139,7 @@ class Contract {
     void add_relation(Relation::Kind kind, std::string other);  // of the last field
     void finish();  // throws Error(internal) where the description contradicts itself
     void resolve_relations();
+    void resolve_fill(Field& field, const AxisNames& used);
     void check_options(const void* op, AxisSizes& sizes) const;
     void check_field(const void* op, const Field& field, AxisMatcher& matcher) const;
     void check_aliases(const void* op) const;
@@ -187,6 +179,7 @@ class Description {
     Field& last_field();
     void relate(Relation::Kind kind, std::string_view other);
     void add_in_place_of(std::string_view input);
+    void set_fill(Fill&& fill);
     void set_picked_by(std::string_view index, std::string_view axes);
     void add_rule(OpFunction<std::optional<Violation>()> rule);
     void set_work(OpFunction<Work()> work);
@@ -227,11 +220,13 @@ class Describe : Description {
     }
     Describe& optional() { return last_field().optional = true, *this; }
     Describe& layout(Layout layout) { return last_field().layout = layout, *this; }
-    Describe& fill(Fill fill) { return last_field().fill = std::move(fill), *this; }
+    Describe& fill(Fill&& fill) { return set_fill(std::move(fill)), *this; }
     // Where the field `index`, which comes before, is there, this one is a table of the axes `axes`.
     Describe& picked_by(std::string_view index, std::string_view axes) {
         return set_picked_by(index, axes), *this;
     }
+    // Some elements of the output may stay as they are (rows beyond a counter): then they keep their bits.
+    Describe& partial() { return last_field().partial = true, *this; }
     Describe& in_place_of(std::string_view input) { return add_in_place_of(input), *this; }
     // Where both are there, the field has the dtype of `other`.
     Describe& like(std::string_view other) { return relate(Relation::Kind::same_dtype, other), *this; }

@@ -56,7 +56,7 @@ Tensor from_dlpack(const DLTensor& in, const char* op = "", const char* field = 
         const bool last = i == in.ndim - 1;
         out.shape[i] = in.shape[i] * (last ? pack : 1);
         out.stride[i] = in.strides != nullptr ? in.strides[i] * (last ? 1 : pack) : dense;
-        dense *= out.shape[i];
+        if (__builtin_mul_overflow(dense, out.shape[i], &dense)) throw fail("is too large");
     }
     return out;
 }

@@ -122,7 +122,7 @@ void rotary_angles(Describe<Op>& op, const char* positions_axes) {
     op.in("positions", &Op::positions, positions_axes, kIndex, "each token's position")
         .optional()
         .layout(Layout::strided)
-        .fill(Fill::positions(32))
+        .fill(Fill::positions(32, "table").outside_is_defined())
         .in("cos", &Op::cos, "table half", kFloat, "cosines by position, instead of computed ones")
         .optional()
         .needs("sin")

@@ -103,7 +103,7 @@ template <class Op>
 class Prepared {
    public:
     Prepared(const Op& op, Context& context) : op_(op), context_(&context) {
-        Op::contract().check(&op_);
+        Op::contract().check_call(&op_);
         if (!Op::contract().is_empty(&op_)) chosen_ = detail::choose(detail::entry<Op>(), &op_, context);
     }
     void operator()() const {

@@ -26,6 +26,10 @@ inline constexpr Device kEmulator{DeviceType::emulator, 0};  // host memory that
 inline constexpr Device kCuda{DeviceType::cuda, 0};
 
 inline constexpr int kMaxRank = 6;
+// Elements, and how far strides may reach: beyond any memory, and no product of sizes and strides overflows.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+// Do a shape and its strides (empty: dense) pass kMostElements? Axes of no element count as one.
+bool is_too_large(std::span<const std::int64_t> shape, std::span<const std::int64_t> stride);
 
 // `data` points at element (0, …, 0). Shapes and strides count elements, also for fp4. A default-constructed
 // tensor is absent: that is how an op's optional field is left out.
@@ -38,7 +42,7 @@ struct Tensor {
     std::int64_t stride[kMaxRank] = {};
 
     Tensor() = default;
-    // A dense, row-major view.
+    // A dense, row-major view. Throws where it is too large.
     Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Device device = kCpu);
     Tensor(void* data, DType dtype, std::initializer_list<std::int64_t> shape, Device device = kCpu)
         : Tensor(data, dtype, std::span(shape.begin(), shape.size()), device) {}
@@ -60,6 +64,8 @@ struct Tensor {
         return static_cast<T*>(data);
     }
 
+    // The address of an element, by its offset. Throws where two elements share a byte and this is the second.
+    void* at(std::int64_t offset) const;
     // The sub-view [begin, end) along an axis.
     Tensor slice(int axis, std::int64_t begin, std::int64_t end) const;
     // The same elements of a dense tensor in another shape.

@@ -25,7 +25,7 @@ inline const Contract& Embedding::contract() {
         Describe<Op>(std::string(kName), "out[…, :] = table[ids[…], :] · scale")
             .in("ids", &Op::ids, "...", kIndex, "row numbers")
             .layout(Layout::dense)
-            .fill(Fill::index("vocab"))
+            .fill(Fill::index("vocab").outside_is_defined())
             .in("table", &Op::table, "vocab dim", kFloat, "one row a token")
             .out("out", &Op::out, "... dim", kFloat, "the rows")
             .option("scale", &Op::scale, -1e30, 1e30, "what every element is multiplied by", {1, 45.25})

@@ -61,6 +61,7 @@ class Field:
     dtypes: tuple[str, ...]
     layout: str
     in_place_of: tuple[str, ...]
+    rules: tuple[str, ...]  # what it and its elements must be, in words: "only beside gate"
     meaning: str
     picked_by: str = ""  # where that field is there, this one has the axes picked_axes
     picked_axes: str = ""
@@ -79,11 +80,11 @@ class Field:
         return self.axes.startswith("~")
 
     @cached_property
-    def pattern(self) -> tuple[bool, tuple[Axis, ...]]:
-        """Does it begin with any leading axes, and what follows."""
+    def pattern(self) -> tuple[int | None, tuple[Axis, ...]]:
+        """How many axes stand before the "..." (None: there is none), and all axes but that."""
         words = self.axes.split()
-        ellipsis = words[:1] == ["..."] or self.broadcasts
-        return ellipsis, tuple(Axis(word) for word in words[ellipsis:])
+        before = 0 if self.broadcasts else words.index("...") if "..." in words else None
+        return before, tuple(Axis(word) for word in words if word not in ("...", "~..."))
 
 
 @dataclass(frozen=True)
@@ -153,33 +154,48 @@ class Contract:
         """The shapes of outputs, from those of the given fields. Raises ValueError where one doesn't follow."""
         sizes = {option.name: options[option.name] for option in self.options if option.kind == "integer"}
         leading: Shape | None = None
+        misfit = ""
         for _ in range(2):  # the second round knows the axes that later fields bound
             for field in self.fields:
                 shape = given.get(field.name)
                 if shape is None or field.broadcasts:
                     continue
-                ellipsis, axes = field.pattern
+                before, axes = field.pattern
                 rank = len(shape) - len(axes)
-                if rank < 0 or (rank > 0 and not ellipsis):
+                if rank < 0 or (rank > 0 and before is None):
+                    if shape:  # a scalar may stand for one element
+                        misfit = misfit or self._misfit(field, shape)
                     continue  # for the library's check to report
-                if ellipsis and leading is None:
-                    leading = tuple(shape[:rank])
-                    sizes[LEADING] = math.prod(leading)
-                for axis, size in zip(axes, shape[rank:], strict=True):
+                named = list(shape)
+                if before is not None:
+                    between = tuple(named[before : before + rank])
+                    del named[before : before + rank]
+                    if leading is None:
+                        leading = between
+                        sizes[LEADING] = math.prod(leading)
+                for axis, size in zip(axes, named, strict=True):
                     axis.solve(size, sizes)
-        return [self._shape(field, leading, sizes) for field in wanted]
+        return [self._shape(field, leading, sizes, misfit) for field in wanted]
 
-    def _shape(self, field: Field, leading: Shape | None, sizes: Mapping[str, int]) -> Shape:
-        ellipsis, axes = field.pattern
+    def _misfit(self, field: Field, shape: Sequence[int]) -> str:
+        expected = ", ".join(field.axes.split())
+        return f"{self.name}.{field.name}: expected [{expected}], got {list(shape)}"
+
+    def _shape(self, field: Field, leading: Shape | None, sizes: Mapping[str, int], misfit: str) -> Shape:
+        before, axes = field.pattern
         try:
-            named = tuple([axis.evaluate(sizes) for axis in axes])
+            named = [axis.evaluate(sizes) for axis in axes]
         except KeyError:
             named = None
-        if named is None or (ellipsis and leading is None):
+        if named is None or (before is not None and leading is None):
+            # An input of another rank is to blame, where there is one.
             raise ValueError(
-                f"{self.name}.{field.name}: its shape [{field.axes}] doesn't follow from the other fields"
+                misfit
+                or f"{self.name}.{field.name}: its shape [{field.axes}] doesn't follow from the other fields"
             )
-        return (*leading, *named) if ellipsis and leading is not None else named
+        if before is not None and leading is not None:
+            named[before:before] = leading
+        return tuple(named)
 
     def default_dtype(self, field: Field, given: Mapping[str, str]) -> str:
         """An output's dtype where the caller leaves it open.

@@ -66,7 +66,9 @@ def docstring(contract: Contract) -> str:
         ask = " True asks for it." if field.optional and field.role == "out" else ""
         update = " Updated in place (JAX: returned)." if field.role == "in-out" else ""
         dtypes = ", ".join(field.dtypes)
-        return describe(field.name, f"[{field.axes}] {dtypes}. {_sentence(field.meaning)}{update}{ask}{note}")
+        rules = "".join(f" {_sentence(rule)}" for rule in field.rules)
+        text = f"[{field.axes}] {dtypes}. {_sentence(field.meaning)}{rules}{update}{ask}{note}"
+        return describe(field.name, text)
 
     lines = [wrap(contract.formula, "    "), "", "Args:"]
     lines += [field_text(field) for field in contract.inputs]

@@ -26,25 +26,11 @@ std::string layout_text(Layout layout) {
     return {};
 }
 
-std::string relation_text(Relation::Kind kind) {
-    switch (kind) {
-        case Relation::Kind::same_dtype: return "the dtype of";
-        case Relation::Kind::scale_of: return "only for fp8";
-        case Relation::Kind::needs: return "only beside";
-        case Relation::Kind::excludes: return "not beside";
-    }
-    return {};
-}
-
 std::string meaning_text(const Contract& c, const Field& f) {
     std::string text = f.meaning;
     if (!f.in_place_of.empty())
         text += fmt::format("; may be the memory of {}", fmt::join(f.in_place_of, " or "));
-    for (const Relation& relation : c.relations()) {
-        if (&c.fields()[static_cast<std::size_t>(relation.field)] != &f) continue;
-        text += fmt::format("; {} {}", relation_text(relation.kind),
-                            c.fields()[static_cast<std::size_t>(relation.other)].name);
-    }
+    for (const std::string& rule : c.rules(f)) text += "; " + rule;
     return text;
 }
 

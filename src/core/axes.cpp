@@ -170,9 +170,9 @@ std::int64_t AxisExpression::evaluate(const AxisSizes& sizes) const {
 }
 
 std::int64_t AxisSizes::rows() const {
-    if (leading == nullptr) return kUnknown;
+    if (leading_rank < 0) return kUnknown;
     std::int64_t rows = 1;
-    for (int i = 0; i < leading_rank; ++i) rows = product_of(rows, leading->shape[i]);
+    for (const std::int64_t size : between()) rows = product_of(rows, size);
     return rows;
 }
 
@@ -202,7 +202,7 @@ bool AxisExpression::solve(std::int64_t value, AxisSizes& sizes) const {
         unknown = static_cast<int>(c.value);
     }
     if (unknown < 0 || rounds(unknown)) return false;
-    if (mentions_leading() && sizes.leading == nullptr) return false;
+    if (mentions_leading() && sizes.leading_rank < 0) return false;
     // The expression is linear in an axis that occurs once: two evaluations give slope and intercept.
     std::int64_t& size = sizes.size[static_cast<std::size_t>(unknown)];
     size = 0;
@@ -225,8 +225,10 @@ AxisPattern AxisPattern::parse(std::string_view text, AxisNames& names) {
         const std::size_t end = std::min(text.find(' ', at), text.size());
         const std::string_view word = text.substr(at, end - at);
         if (word == "..." || word == "~...") {
+            if (pattern.ellipsis) throw Error(ErrorCode::internal, "", "", "'...' comes twice");
             pattern.ellipsis = true;
             pattern.broadcast = word[0] == '~';
+            pattern.before = static_cast<int>(pattern.axes.size());
         } else if (!word.empty()) {
             pattern.axes.push_back(AxisExpression::parse(word, names));
         }
@@ -240,10 +242,10 @@ AxisPattern AxisPattern::parse(std::string_view text, AxisNames& names) {
 
 bool AxisMatcher::broadcasts(const AxisPattern& pattern, const Tensor& tensor) {
     const std::int64_t dim = pattern.axes[0].evaluate(sizes);
-    if (sizes.leading == nullptr || dim == kUnknown) return false;
+    if (sizes.leading_rank < 0 || sizes.leading_rank >= kMaxRank || dim == kUnknown) return false;
     Tensor rows;  // what it broadcasts to
     rows.rank = sizes.leading_rank + 1;
-    std::copy(sizes.leading->shape, sizes.leading->shape + sizes.leading_rank, rows.shape);
+    std::copy(sizes.between().begin(), sizes.between().end(), rows.shape);
     rows.shape[sizes.leading_rank] = dim;
     if (!map_rows(tensor, rows)) return false;
     const std::int64_t cut = frames(tensor, rows);
@@ -264,21 +266,20 @@ std::string AxisMatcher::match(const AxisPattern& pattern, const Tensor& tensor)
     if (tensor.rank == 0 && named == 1 && pattern.axes[0].text() == "1")
         return {};  // a scalar is one element
     const bool one = tensor.rank == 1 && tensor.shape[0] == 1;
-    if (pattern.ellipsis && named == 0 && sizes.leading != nullptr && sizes.leading_rank == 0 && one)
-        return {};
+    if (pattern.ellipsis && named == 0 && sizes.leading_rank == 0 && one) return {};
     if (pattern.ellipsis ? leading < 0 : leading != 0) return mismatch();
     if (pattern.ellipsis) {
-        if (sizes.leading == nullptr) {
-            sizes.leading = &tensor;
+        const std::span between(tensor.shape + pattern.before, static_cast<std::size_t>(leading));
+        if (sizes.leading_rank < 0) {
+            std::copy(between.begin(), between.end(), sizes.leading.begin());
             sizes.leading_rank = leading;
-        } else if (leading != sizes.leading_rank ||
-                   !std::equal(tensor.shape, tensor.shape + leading, sizes.leading->shape)) {
+        } else if (!std::ranges::equal(between, sizes.between())) {
             return mismatch();
         }
     }
     for (int i = 0; i < named; ++i) {
         const AxisExpression& axis = pattern.axes[static_cast<std::size_t>(i)];
-        const std::int64_t got = tensor.shape[leading + i];
+        const std::int64_t got = tensor.shape[pattern.place(i, tensor.rank)];
         if (const std::int64_t expected = axis.evaluate(sizes); expected != kUnknown) {
             if (got != expected) return mismatch();
         } else if (!axis.solve(got, sizes) && axis.is_name()) {
@@ -290,31 +291,29 @@ std::string AxisMatcher::match(const AxisPattern& pattern, const Tensor& tensor)
 
 bool AxisMatcher::shape(const AxisPattern& pattern, std::vector<std::int64_t>& out) const {
     out.clear();
-    if (pattern.ellipsis) {
-        if (sizes.leading == nullptr) return false;
-        out.assign(sizes.leading->shape, sizes.leading->shape + sizes.leading_rank);
-    }
+    if (pattern.ellipsis && sizes.leading_rank < 0) return false;
     for (const AxisExpression& axis : pattern.axes) {
         out.push_back(axis.evaluate(sizes));
         if (out.back() == kUnknown) return false;
     }
+    if (pattern.ellipsis)
+        out.insert(out.begin() + pattern.before, sizes.between().begin(), sizes.between().end());
     return true;
 }
 
 std::string AxisMatcher::describe(const AxisPattern& pattern) const {
     std::vector<std::string> parts;
-    if (pattern.ellipsis) {
-        parts.emplace_back(pattern.broadcast ? "what broadcasts to ..." : "...");
-        if (sizes.leading != nullptr) {
-            const std::span shape(sizes.leading->shape, static_cast<std::size_t>(sizes.leading_rank));
-            parts.back() += fmt::format("=({})", fmt::join(shape, ", "));
-        }
-    }
     for (const AxisExpression& axis : pattern.axes) {
         const std::int64_t size = axis.evaluate(sizes);
         const bool literal = std::all_of(axis.text().begin(), axis.text().end(),
                                          [](unsigned char c) { return std::isdigit(c); });
         parts.push_back(size == kUnknown || literal ? axis.text() : fmt::format("{}={}", axis.text(), size));
+    }
+    if (pattern.ellipsis) {
+        const std::string dots = pattern.broadcast ? "what broadcasts to ..." : "...";
+        const bool known = sizes.leading_rank >= 0;
+        parts.insert(parts.begin() + pattern.before,
+                     known ? fmt::format("{}=({})", dots, fmt::join(sizes.between(), ", ")) : dots);
     }
     return fmt::format("[{}]", fmt::join(parts, ", "));
 }

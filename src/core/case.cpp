@@ -11,9 +11,6 @@
 namespace weft {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1}
-                                      << 48;  // beyond any memory; keeps products from overflowing
-
 // Reads one word of a line, and knows where it is.
 class Scanner {
    public:
@@ -62,15 +59,8 @@ class Scanner {
     std::size_t at_, end_;
 };
 
-// Empty axes count as one: strides are products of the others.
 bool is_too_large(const TensorSpec& spec) {
-    double extent = 1, reach = static_cast<double>(spec.offset);
-    for (std::size_t i = 0; i < spec.shape.size(); ++i) {
-        const auto size = static_cast<double>(std::max<std::int64_t>(1, spec.shape[i]));
-        extent *= size;
-        if (!spec.stride.empty()) reach += size * static_cast<double>(spec.stride[i]);
-    }
-    return std::max(extent, reach) > static_cast<double>(kMaxElements);
+    return spec.offset > kMostElements || weft::is_too_large(spec.shape, spec.stride);
 }
 
 TensorSpec parse_tensor(Scanner& in, const Contract& contract) {
@@ -93,6 +83,7 @@ TensorSpec parse_tensor(Scanner& in, const Contract& contract) {
     if (!spec.stride.empty() && spec.stride.size() != spec.shape.size()) in.fail("one stride an axis");
     if (in.take('+')) spec.offset = in.integer();
     if (is_too_large(spec)) in.fail("the tensor is too large");
+    if (spec.offset * bits(spec.dtype) % 8 != 0) in.fail("an element that starts inside a byte");
     if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element
     return spec;
 }
@@ -158,7 +149,7 @@ std::vector<void*> made_up_addresses(const std::vector<TensorSpec>& tensors) {
 Tensor TensorSpec::over(void* base, Device device) const {
     Tensor t =
         stride.empty() ? Tensor(base, dtype, shape, device) : Tensor(base, dtype, shape, stride, device);
-    if (base != nullptr) t.data = static_cast<char*>(base) + bytes(dtype, offset);
+    if (base != nullptr) t.data = t.at(offset);
     return t;
 }
 
@@ -302,7 +293,6 @@ const AxisPattern& Case::pattern(std::size_t field) const {
 AxisSizes Case::check() const {
     AxisSizes sizes;
     with_call(kCpu, [&](const void* call) { sizes = contract().check(call); });
-    sizes.leading = nullptr;  // pointed into the call, which is gone
     return sizes;
 }
 

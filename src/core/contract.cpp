@@ -2,10 +2,13 @@
 #include "weft/contract.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "core/overlap.h"
 
 namespace weft {
 namespace {
@@ -26,15 +29,6 @@ std::string names_of(DTypeSet set) {
         if (set.contains(dtype)) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
     }
     return text;
-}
-
-// Bytes that a view touches.
-struct Extent {
-    const char *begin, *end;
-};
-Extent extent(const Tensor& t) {
-    const auto* begin = static_cast<const char*>(t.data);
-    return {begin, begin + bytes(t.dtype, t.span())};
 }
 
 bool same_view(const Tensor& a, const Tensor& b) {
@@ -82,6 +76,28 @@ int Contract::find_option(std::string_view name) const {
         if (options_[i].name == name) return static_cast<int>(i);
     }
     return -1;
+}
+
+std::vector<std::string> Contract::rules(const Field& field) const {
+    const auto text = [](Relation::Kind kind, const std::string& other) {
+        switch (kind) {
+            case Relation::Kind::same_dtype: return "the dtype of " + other;
+            case Relation::Kind::scale_of: return "only for fp8 " + other;
+            case Relation::Kind::needs: return "only beside " + other;
+            case Relation::Kind::excludes: return "not beside " + other;
+        }
+        return other;
+    };
+    std::vector<std::string> rules;
+    if (!field.fill.bound.empty()) rules.push_back(field.fill.rule());
+    for (const Relation& r : relations_) {
+        const Field &one = fields_[static_cast<std::size_t>(r.field)],
+                    &other = fields_[static_cast<std::size_t>(r.other)];
+        if (&one == &field) rules.push_back(text(r.kind, other.name));
+        if (&other == &field && r.kind == Relation::Kind::excludes)
+            rules.push_back(text(r.kind, one.name));  // both say so
+    }
+    return rules;
 }
 
 Tensor& Contract::tensor(void* op, const Field& field) {
@@ -142,16 +158,38 @@ void Contract::resolve_relations() {
     }
 }
 
+void Contract::resolve_fill(Field& field, const AxisNames& used) {
+    if (field.fill.bound.empty()) return;
+    const auto fail = [&](const std::string& why) {
+        misdescribed(name_, field.name, fmt::format("has values of {}, and {}", field.fill.rule(), why));
+    };
+    AxisNames names = used;
+    try {
+        field.fill.limit = AxisExpression::parse(field.fill.bound, names);
+    } catch (const Error& e) {
+        fail(e.message());
+    }
+    if (names.all().size() > used.all().size()) fail("no field has the axis " + names.all().back());
+    field.fill.limit = AxisExpression::parse(field.fill.bound, axes_);
+    for (int i = 0; i < kDTypeCount; ++i) {
+        const auto dtype = static_cast<DType>(i);
+        if (field.dtypes.contains(dtype) && is_floating(dtype)) fail("only integers can have them");
+    }
+}
+
 void Contract::finish() {
     resolve_relations();
     AxisNames used;
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-        const Field& field = fields_[i];
+    for (const Field& field : fields_) {
         AxisPattern::parse(field.axes, used);
         AxisPattern::parse(field.picked_axes, used);
+    }
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+        Field& field = fields_[i];
         if (!field.picked_by.empty() && find_field(field.picked_by) < 0)
             misdescribed(name_, field.name,
                          fmt::format("is picked by {}, which is no field", field.picked_by));
+        resolve_fill(field, used);
         if (find_field(field.name) != static_cast<int>(i) || find_option(field.name) >= 0) {
             misdescribed(name_, field.name, "comes twice");
         }
@@ -238,7 +276,15 @@ void Contract::check_field(const void* op, const Field& field, AxisMatcher& matc
         if (t.shape[i] < 0)
             reject(name_, field.name, fmt::format("axis {} has negative size {}", i, t.shape[i]));
     }
-    const bool empty = t.numel() == 0;  // then strides mean nothing, and may be anything
+    const bool empty =
+        std::count(t.shape, t.shape + t.rank, 0) > 0;  // then strides mean nothing, and may be anything
+    const auto rank = static_cast<std::size_t>(t.rank);
+    if (is_too_large({t.shape, rank}, {t.stride, empty ? 0 : rank})) {
+        reject(name_, field.name,
+               fmt::format("is too large: [{}] with the strides [{}]",
+                           fmt::join(t.shape, t.shape + t.rank, ", "),
+                           fmt::join(t.stride, t.stride + t.rank, ", ")));
+    }
     for (int i = 0; i < t.rank && !empty; ++i) {
         if (t.shape[i] > 1 && (t.stride[i] < 0 || (t.stride[i] == 0 && field.writes()))) {
             reject(name_, field.name,
@@ -270,6 +316,9 @@ void Contract::check_field(const void* op, const Field& field, AxisMatcher& matc
         reject(name_, field.name,
                fmt::format("the leading axes must fold into rows of one stride, got {}", to_string(t)));
     }
+    if (field.writes() && overlaps_itself(t)) {
+        reject(name_, field.name, fmt::format("its own elements must not overlap, got {}", to_string(t)));
+    }
 }
 
 void Contract::check_aliases(const void* op) const {
@@ -277,22 +326,29 @@ void Contract::check_aliases(const void* op) const {
         if (!output.writes()) continue;
         const Tensor& out = tensor(op, output);
         if (!out || out.numel() == 0) continue;
-        const Extent written = extent(out);
         for (const Field& other : fields_) {
             const Tensor& t = tensor(op, other);
             if (&other == &output || !t || t.numel() == 0) continue;
             if (other.writes() && &other < &output)
                 continue;  // that pair was looked at from its first member
-            const Extent touched = extent(t);
-            if (touched.begin >= written.end || written.begin >= touched.end) continue;
             const auto& allowed = output.in_place_of;
             const bool in_place = std::find(allowed.begin(), allowed.end(), other.name) != allowed.end();
-            if (in_place && same_view(out, t)) continue;
+            if ((in_place && same_view(out, t)) || !overlap(out, t)) continue;
             reject(name_, output.name,
                    in_place ? fmt::format("overlaps {} without being the very same view of elements as wide",
                                           other.name)
                             : fmt::format("must not overlap {}", other.name));
         }
+    }
+}
+
+void Contract::check_call(const void* op) const {
+    const AxisSizes sizes = check(op);
+    for (const Field& field : fields_) {
+        const Tensor& t = tensor(op, field);
+        if (!t || t.device.type != DeviceType::cpu || !field.reads() || field.fill.bound.empty()) continue;
+        if (std::string breach = field.fill.breach(t, field.fill.limit_of(sizes)); !breach.empty())
+            reject(name_, field.name, std::move(breach));
     }
 }
 

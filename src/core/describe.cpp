@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 namespace weft {
 namespace {
@@ -41,7 +42,7 @@ nlohmann::json option_value(const Option& option, double value) {
     return {};
 }
 
-nlohmann::json describe(const Field& f) {
+nlohmann::json describe(const Contract& c, const Field& f) {
     auto dtypes = nlohmann::json::array();
     for (int i = 0; i < kDTypeCount; ++i) {
         if (f.dtypes.contains(static_cast<DType>(i))) dtypes.push_back(name(static_cast<DType>(i)));
@@ -49,7 +50,8 @@ nlohmann::json describe(const Field& f) {
     nlohmann::json field = {{"name", f.name},         {"role", role_name(f.role)},
                             {"optional", f.optional}, {"axes", f.axes},
                             {"dtypes", dtypes},       {"layout", layout_name(f.layout)},
-                            {"meaning", f.meaning},   {"in_place_of", f.in_place_of}};
+                            {"meaning", f.meaning},   {"in_place_of", f.in_place_of},
+                            {"rules", c.rules(f)}};
     if (!f.picked_by.empty()) field.update({{"picked_by", f.picked_by}, {"picked_axes", f.picked_axes}});
     return field;
 }
@@ -70,7 +72,7 @@ nlohmann::json describe(const OpEntry& op) {
     const Contract& c = op.contract();
     auto fields = nlohmann::json::array(), options = nlohmann::json::array();
     auto implementations = nlohmann::json::object();
-    for (const Field& f : c.fields()) fields.push_back(describe(f));
+    for (const Field& f : c.fields()) fields.push_back(describe(c, f));
     for (const Option& o : c.options()) options.push_back(describe(o));
     for (const DeviceType type : {DeviceType::cpu, DeviceType::cuda, DeviceType::emulator}) {
         auto& list = implementations[name(type)] = nlohmann::json::array();

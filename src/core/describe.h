@@ -8,7 +8,7 @@
 namespace weft {
 
 // {"op", "formula", "fields": [{"name", "role": in|out|in-out, "optional", "axes", "dtypes", "layout",
-//   "in_place_of", "meaning"}], "options": [{"name", "kind": real|integer|boolean|choice, "default",
+//   "in_place_of", "rules": ["only beside gate"], "meaning"}], "options": [{"name", "kind": real|integer|boolean|choice, "default",
 //   "meaning", "range" or "choices"}], "tolerance", "replaces", "implementations": {device: [names]},
 //   "deterministic"}
 nlohmann::json describe(const OpEntry& op);

@@ -61,6 +61,8 @@ void Description::relate(Relation::Kind kind, std::string_view other) {
 
 void Description::add_in_place_of(std::string_view input) { last_field().in_place_of.emplace_back(input); }
 
+void Description::set_fill(Fill&& fill) { last_field().fill = std::move(fill); }
+
 void Description::set_picked_by(std::string_view index, std::string_view axes) {
     Field& field = last_field();
     field.picked_pattern = AxisPattern::parse(axes, c_.axes_);

@@ -118,7 +118,7 @@ const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& c
 
 void run(const OpEntry& entry, const void* op, Context& context) {
     const Contract& contract = entry.contract();
-    contract.check(op);
+    contract.check_call(op);
     if (contract.is_empty(op)) return;
     const AnyImplementation* chosen = choose(entry, op, context);
     try {

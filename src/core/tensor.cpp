@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "weft/error.h"
 
@@ -19,11 +20,25 @@ const char* name(DeviceType type) {
     return "?";
 }
 
+bool is_too_large(std::span<const std::int64_t> shape, std::span<const std::int64_t> stride) {
+    double elements = 1, reach = 0;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        const auto size = static_cast<double>(std::max<std::int64_t>(1, shape[i]));
+        elements *= size;
+        if (!stride.empty()) reach += (size - 1) * std::abs(static_cast<double>(stride[i]));
+    }
+    return std::max(elements, reach) > static_cast<double>(kMostElements);
+}
+
 Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Device device)
     : data(data), dtype(dtype), device(device), rank(static_cast<int>(shape.size())) {
     if (shape.size() > kMaxRank) {
         throw Error(ErrorCode::invalid_argument, "", "tensor",
                     fmt::format("rank {} exceeds {}", shape.size(), kMaxRank));
+    }
+    if (is_too_large(shape, {})) {
+        throw Error(ErrorCode::invalid_argument, "", "tensor",
+                    fmt::format("[{}] is too large", fmt::join(shape, ",")));
     }
     std::copy(shape.begin(), shape.end(), this->shape);
     std::int64_t dense = 1;
@@ -80,8 +95,16 @@ Tensor Tensor::slice(int axis, std::int64_t begin, std::int64_t end) const {
     }
     Tensor part = *this;
     part.shape[axis] = end - begin;
-    part.data = static_cast<char*>(data) + bytes(dtype, begin * stride[axis]);
+    part.data = at(begin * stride[axis]);
     return part;
+}
+
+void* Tensor::at(std::int64_t offset) const {
+    if (offset * bits(dtype) % 8 != 0) {
+        throw Error(ErrorCode::invalid_argument, "", "tensor",
+                    fmt::format("element {} of {} starts inside a byte", offset, to_string(*this)));
+    }
+    return static_cast<char*>(data) + offset * bits(dtype) / 8;
 }
 
 Tensor Tensor::reshape(std::initializer_list<std::int64_t> shape) const {

@@ -3,9 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
-#include <string>
 
-#include "weft/error.h"
 #include "weft/tensor.h"
 
 namespace weft::kit {
@@ -21,18 +19,14 @@ struct Turn {
     double cos, sin;
 };
 
-// How far a pair turns at a position. Throws where tables are given and lack it.
+// How far a pair turns at a position; zeros where tables are given and lack it.
 template <class Op>
 Turn rotary_turn(const Op& op, std::int64_t position, std::int64_t pair) {
     if (!op.cos) {
         const float angle = static_cast<float>(position) * rotary_frequency(op.base, op.rotated(), pair);
         return {std::cos(static_cast<double>(angle)), std::sin(static_cast<double>(angle))};
     }
-    if (position < 0 || position >= op.cos.dim(0)) {
-        throw Error(ErrorCode::invalid_argument, std::string(Op::kName), "positions",
-                    "expected numbers in [0, table=" + std::to_string(op.cos.dim(0)) + "), got " +
-                        std::to_string(position));
-    }
+    if (position < 0 || position >= op.cos.dim(0)) return {0, 0};
     const auto at = [&](const Tensor& table) {
         return load_element(table.dtype, table.data, position * table.stride[0] + pair * table.stride[1]);
     };

@@ -53,12 +53,12 @@ class Draw {
             if (chance(1)) size = 0;
         }
         constexpr std::int64_t kLeading[] = {1, 1, 2, 3, 4, 5, 7, 8, 17, 33, 64, 129};
-        leading_.rank = static_cast<int>(random_.below(4)) == 0 ? static_cast<int>(random_.below(4)) : 1;
-        for (int i = 0; i < leading_.rank; ++i) {
-            leading_.shape[i] = leading_.rank == 1 ? random_.pick(kLeading) : 1 + random_.below(4);
+        AxisSizes& all = matcher_.sizes;
+        all.leading_rank = static_cast<int>(random_.below(4)) == 0 ? static_cast<int>(random_.below(4)) : 1;
+        for (int i = 0; i < all.leading_rank; ++i) {
+            all.leading[static_cast<std::size_t>(i)] =
+                all.leading_rank == 1 ? random_.pick(kLeading) : 1 + random_.below(4);
         }
-        matcher_.sizes.leading = &leading_;
-        matcher_.sizes.leading_rank = leading_.rank;
     }
 
     // Mostly the first field's.
@@ -180,19 +180,19 @@ class Draw {
     const Contract& contract_;
     Random& random_;
     AxisMatcher matcher_;
-    Tensor leading_;
     DType dtype_ = DType::fp32;
     std::int64_t frames_ = 0;
     // As production calls are: whole vectors, dense, mostly one dtype. The fast kernels take little else.
     const bool tidy_;
 };
 
-// Numbers below the size of an empty axis there are none.
-bool indices_exist(const Case& c, const AxisSizes& sizes) {
+// Are there values for the inputs? There are no numbers below the size of an empty axis.
+bool values_exist(const Case& c, const AxisSizes& sizes) {
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
         const Fill& fill = c.contract().fields()[i].fill;
-        if (!c.tensors[i].present || fill.kind != Fill::Kind::index || c.tensors[i].span() == 0) continue;
-        if (sizes.size[static_cast<std::size_t>(c.contract().axes().find(fill.below))] == 0) return false;
+        if (!c.tensors[i].present) continue;
+        const std::int64_t count = c.tensors[i].over(nullptr, kCpu).numel();
+        if (!fill.exists(count, fill.limit_of(sizes))) return false;
     }
     return true;
 }
@@ -206,7 +206,7 @@ bool acceptable(const Case& c, const DeviceInfo& device, const GenerateLimits& l
     bool accepted = false;
     c.with_call({device.type, 0}, [&](const void* call) {
         try {
-            if (!indices_exist(c, c.contract().check(call))) return;
+            if (!values_exist(c, c.contract().check(call))) return;
         } catch (const Error&) {
             return;
         }

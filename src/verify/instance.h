@@ -5,19 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "core/elements.h"
+#include "verify/draw.h"
 #include "weft/case.h"
 #include "weft/memory.h"
 
 namespace weft {
-
-// What the inputs look like; the verifier goes through several.
-enum class Values {
-    usual,
-    wide,
-    tiny,
-    constant,
-    special
-};  // special: NaN, infinities and -0 among usual ones
 
 class Instance {
    public:
@@ -59,32 +52,5 @@ class Instance {
     std::shared_ptr<const Contents> initial_;
     std::vector<std::max_align_t> call_;
 };
-
-// Elements of a view, as offsets from its data, in row-major order.
-template <class Use>
-void for_each_offset(const Tensor& t, Use use) {
-    const std::int64_t n = t.numel();
-    std::int64_t index[kMaxRank] = {}, offset = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-        use(offset);
-        for (int axis = t.rank - 1; axis >= 0; --axis) {
-            offset += t.stride[axis];
-            if (++index[axis] < t.shape[axis]) break;
-            offset -= t.stride[axis] * t.shape[axis];
-            index[axis] = 0;
-        }
-    }
-}
-
-// The same as runs of consecutive elements: use(offset of the first, how many).
-template <class Use>
-void for_each_run(const Tensor& t, Use use) {
-    Tensor heads = t;
-    std::int64_t run = 1;
-    while (heads.rank > 0 && (t.shape[heads.rank - 1] == 1 || t.stride[heads.rank - 1] == run)) {
-        run *= t.shape[--heads.rank];
-    }
-    if (t.numel() > 0) for_each_offset(heads, [&](std::int64_t offset) { use(offset, run); });
-}
 
 }  // namespace weft

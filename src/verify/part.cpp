@@ -56,7 +56,7 @@ std::vector<Cut> declared(const Case& c) {
         for (std::size_t i = 0; i < c.tensors.size() && cut.leading >= 0; ++i) {
             const AxisPattern& pattern = c.contract().fields()[i].pattern;
             if (!c.tensors[i].present || !pattern.ellipsis || pattern.broadcast) continue;
-            cut.size = c.tensors[i].shape[static_cast<std::size_t>(cut.leading)];
+            cut.size = c.tensors[i].shape[static_cast<std::size_t>(pattern.before + cut.leading)];
         }
     }
     return cuts;
@@ -88,9 +88,10 @@ Tensor share(const Tensor& whole, const Field& field, const std::vector<Cut>& cu
     for (std::size_t i = 0; i < cuts.size(); ++i) {
         if (!goes_through(cuts[i], field)) continue;
         if (cuts[i].leading >= 0) {
-            const bool shared = cuts[i].leading >= whole.rank - named || whole.shape[cuts[i].leading] == 1;
+            const int axis = field.pattern.before + cuts[i].leading;
+            const bool shared = axis >= whole.rank - named || whole.shape[axis] == 1;
             if (field.pattern.broadcast && shared) continue;
-            t = t.slice(cuts[i].leading, part[i].begin, part[i].end);
+            t = t.slice(axis, part[i].begin, part[i].end);
             continue;
         }
         for (int j = 0; j < named; ++j) {
@@ -101,7 +102,7 @@ Tensor share(const Tensor& whole, const Field& field, const std::vector<Cut>& cu
                     ErrorCode::internal, "", field.name,
                     cuts[i].name + " is declared independent, but does not lead " + expression.text());
             }
-            const int axis = whole.rank - named + j;
+            const int axis = field.pattern.place(j, whole.rank);
             const std::int64_t each = whole.shape[axis] / cuts[i].size;
             t = t.slice(axis, part[i].begin * each, part[i].end * each);
         }

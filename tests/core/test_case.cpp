@@ -74,6 +74,15 @@ TEST(CaseLines, ErrorsShowThePlace) {
     EXPECT_THAT(message("probe x=bf16[4,8] out=@weight"), HasSubstr("can't be shared: it is absent"));
     EXPECT_THAT(message("probe x=bf16[99999999999,99999999999]"), HasSubstr("too large"));
     EXPECT_THAT(message(""), HasSubstr("no such op"));
+    EXPECT_THAT(message("probe x=bf16[4,8] factor=2 factor=2"), HasSubstr("given twice at column 35"));
+    EXPECT_THAT(message("probe x=bf16[4,8]{4611686018427387904,1}"), HasSubstr("too large"));
+    EXPECT_THAT(message("probe x=bf16[4,8] y=@x out=@y"),
+                HasSubstr("probe.y: can't be shared: it is absent, or shares another's memory itself"));
+    EXPECT_THAT(message("probe x=bf16[4,8] out=@out"), HasSubstr("probe.out: can't be shared"));
+    EXPECT_THAT(message("probe x=bf16[4,8] packed=fp4_e2m1[9,32]+1 groups=2"),
+                HasSubstr("an element that starts inside a byte"));
+    EXPECT_THAT(message("probe x=bf16[4,8] out=bf16[4,8]{4,1}"),
+                StrEq("probe.out: its own elements must not overlap, got bf16[4,8]{4,1}"));
 }
 
 TEST(CaseLines, AreCheckedAsCallsAre) {

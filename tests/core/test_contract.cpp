@@ -234,6 +234,68 @@ TEST_F(Contracts, AllowOutputsOverInputsOnlyAsTheVerySameView) {
     EXPECT_THAT(message(), StrEq("probe.out: must not overlap sums"));
 }
 
+TEST_F(Contracts, HoldEqualViewsToEqualStrides) {
+    op.x = view(0, DType::bf16, {2, 8}, {16, 1});
+    op.out = at(0, DType::bf16, {2, 8});
+    EXPECT_THAT(message(),
+                StrEq("probe.out: overlaps x without being the very same view of elements as wide"));
+    op.out = op.x;
+    EXPECT_THAT(message(), StrEq("accepted"));
+    op.x.shape[0] = op.out.shape[0] = 1;
+    op.out.stride[0] = 99;  // of no meaning where the axis has one index
+    EXPECT_THAT(message(), StrEq("accepted"));
+}
+
+TEST_F(Contracts, AllowOutputsBetweenTheElementsOfOthers) {
+    op.x = view(0, DType::bf16, {4, 8}, {16, 1});
+    op.out = view(0, DType::bf16, {4, 8}, {16, 1});
+    op.out.data = memory + 16;  // the other half of each row
+    EXPECT_THAT(message(), StrEq("accepted"));
+    op.y = view(0, DType::bf16, {4, 8}, {16, 1});
+    op.y.data = memory + 14;
+    EXPECT_THAT(message(), StrEq("probe.out: must not overlap y"));
+}
+
+TEST_F(Contracts, RejectOutputsThatOverlapThemselves) {
+    op.x = at(0, DType::bf16, {4, 8});
+    for (const auto& [shape, stride] :
+         std::vector<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{
+             {{4, 8}, {4, 1}}, {{4, 8}, {7, 1}}, {{4, 8}, {1, 1}}}) {
+        op.out = view(1, DType::bf16, shape, stride);
+        EXPECT_THAT(message(),
+                    StrEq("probe.out: its own elements must not overlap, got " + to_string(op.out)));
+    }
+    op.out = view(1, DType::bf16, {4, 8}, {8, 1});
+    EXPECT_THAT(message(), StrEq("accepted"));
+    op.x = view(0, DType::bf16, {4, 8}, {4, 1});  // an input may
+    EXPECT_THAT(message(), StrEq("accepted"));
+}
+
+TEST_F(Contracts, RejectStridesAndSizesThatOverflow) {
+    op.x = view(0, DType::bf16, {2, 8}, {INT64_MAX / 2, 1});
+    EXPECT_THAT(message(), StrEq("probe.x: is too large: [2, 8] with the strides [4611686018427387903, 1]"));
+    op.x = view(0, DType::bf16, {2, 8}, {INT64_MIN, 1});
+    EXPECT_THAT(message(), HasSubstr("probe.x: "));
+    op.x = at(0, DType::bf16, {2, 8});
+    op.x.shape[0] = op.x.shape[1] = INT64_MAX;
+    EXPECT_THAT(message(), HasSubstr("probe.x: is too large"));
+    EXPECT_THROW(at(0, DType::bf16, {INT64_MAX, INT64_MAX}), Error);
+    op.x = view(0, DType::bf16, {1, 8}, {INT64_MAX, 1});  // never multiplied
+    op.out = at(1, DType::bf16, {1, 8});
+    EXPECT_THAT(message(), StrEq("accepted"));
+}
+
+TEST_F(Contracts, SayTheirRulesInWords) {
+    const Contract c = Related::describe();
+    const auto rules = [&](const char* field) {
+        return c.rules(c.fields()[static_cast<std::size_t>(c.find_field(field))]);
+    };
+    using testing::ElementsAre;
+    EXPECT_THAT(rules("scale"), ElementsAre("only for fp8 out", "not beside token_scale"));
+    EXPECT_THAT(rules("token_scale"), ElementsAre("not beside scale"));
+    EXPECT_THAT(rules("extra"), ElementsAre("the dtype of x", "only beside token_scale"));
+}
+
 TEST_F(Contracts, StateLeastWork) {
     const Work work = Probe::contract().work(&op);
     EXPECT_EQ(work.bytes, 64);

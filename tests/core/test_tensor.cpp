@@ -70,6 +70,15 @@ TEST(Tensors, ReshapingNeedsTheSameNumberOfDenseElements) {
     EXPECT_THROW(strided({2, 4}, {8, 1}).reshape({8}), Error);
 }
 
+TEST(Tensors, PackedPairsAreCutBetweenBytes) {
+    char memory[8];
+    const Tensor t(memory, DType::fp4_e2m1, {2, 8});
+    EXPECT_EQ(t.slice(1, 2, 8).data, memory + 1);
+    EXPECT_EQ(t.slice(0, 1, 2).data, memory + 4);
+    EXPECT_THROW(t.slice(1, 3, 8), Error);
+    EXPECT_THROW(t.at(1), Error);
+}
+
 TEST(Tensors, RankIsLimited) {
     EXPECT_THROW(Tensor(nullptr, DType::fp32, {1, 1, 1, 1, 1, 1, 1}), Error);
     EXPECT_THROW(strided({2, 2}, {1}), Error);

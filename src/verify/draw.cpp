@@ -1,0 +1,154 @@
+// Drawing the elements of inputs: numbers by distribution, integers by their rule.
+#include "verify/draw.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_set>
+#include <vector>
+
+#include "core/elements.h"
+
+namespace weft {
+namespace {
+
+double shaped(double value, Values values, Random& random) {
+    switch (values) {
+        case Values::usual: return value;
+        case Values::wide: return value * std::exp2(static_cast<double>(random.below(17)) - 8);
+        case Values::tiny: return value * 0x1p-20;
+        case Values::constant: return 0.75;
+        case Values::special: {
+            constexpr double kSpecial[] = {std::numeric_limits<double>::quiet_NaN(),
+                                           std::numeric_limits<double>::infinity(),
+                                           -std::numeric_limits<double>::infinity(), -0.0};
+            return random.below(400) == 0 ? kSpecial[random.below(4)] : value;
+        }
+    }
+    return value;
+}
+
+double draw(const Fill& fill, Values values, Random& random) {
+    switch (fill.kind) {
+        case Fill::Kind::normal: return shaped(fill.low + fill.high * random.normal(), values, random);
+        case Fill::Kind::uniform:
+        case Fill::Kind::scale: return fill.low + (fill.high - fill.low) * random.uniform();
+        default: return 0;
+    }
+}
+
+// Element i gets code i modulo their number.
+void fill_codes(const Tensor& view, const std::vector<std::uint64_t>& codes) {
+    const auto width = static_cast<std::size_t>(bits(view.dtype)) / 8;
+    if (width == 0) {  // two elements a byte
+        std::size_t next = 0;
+        for_each_offset(view, [&](std::int64_t i) {
+            store_element(view.dtype, view.data, i, decode(view.dtype, codes[next++ % codes.size()]));
+        });
+        return;
+    }
+    std::vector<char> packed(codes.size() * width);
+    for (std::size_t i = 0; i < codes.size(); ++i) std::memcpy(&packed[i * width], &codes[i], width);
+    std::size_t next = 0;  // in bytes
+    for_each_run(view, [&](std::int64_t offset, std::int64_t count) {
+        auto* to = static_cast<char*>(view.data) + static_cast<std::size_t>(offset) * width;
+        for (std::size_t left = static_cast<std::size_t>(count) * width; left > 0;) {
+            const std::size_t take = std::min(left, packed.size() - next);
+            std::memcpy(to, &packed[next], take);
+            to += take;
+            left -= take;
+            next = (next + take) % packed.size();
+        }
+    });
+}
+
+void draw_numbers(const Fill& fill, const Tensor& view, Values values, Random& random) {
+    // Large tensors repeat their first elements, a prime number of them, so that no two rows are alike.
+    constexpr std::int64_t kPeriod = 1'000'003;
+    std::vector<std::uint64_t> codes(static_cast<std::size_t>(std::min(kPeriod, view.numel())));
+    for (std::uint64_t& code : codes) code = encode(view.dtype, draw(fill, values, random));
+    fill_codes(view, codes);
+}
+
+template <class T>
+void shuffle(std::vector<T>& values, Random& random) {
+    for (std::size_t i = values.size(); i > 1; --i)
+        std::swap(values[i - 1],
+                  values[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);
+}
+
+// `count` numbers from 0 to `most`, in order. Often several are the same, so that what lies between is empty.
+std::vector<std::int64_t> cuts(std::int64_t count, std::int64_t most, Random& random) {
+    const bool extreme = random.below(4) == 0;  // all of it in one place
+    std::vector<std::int64_t> at;
+    for (std::int64_t i = 0; i < count; ++i)
+        at.push_back(extreme ? random.below(2) * most : random.below(most + 1));
+    std::sort(at.begin(), at.end());
+    return at;
+}
+
+// Different numbers below `limit` in any order; -1 in every seventh place where that may be, and in those for which
+// no number is left.
+std::vector<std::int64_t> slots(std::int64_t count, std::int64_t limit, bool or_none, Random& random) {
+    std::unordered_set<std::int64_t> taken;
+    std::int64_t wanted = 0;
+    for (std::int64_t i = 0; i < count; ++i) wanted += or_none && random.below(7) == 0 ? 0 : 1;
+    wanted = std::min(wanted, limit);
+    for (std::int64_t top = limit - wanted; top < limit; ++top) {  // Floyd's: every set is as likely
+        const std::int64_t drawn = random.below(top + 1);
+        taken.insert(taken.contains(drawn) ? top : drawn);
+    }
+    std::vector<std::int64_t> values(taken.begin(), taken.end());
+    std::sort(values.begin(), values.end());
+    values.resize(static_cast<std::size_t>(count), -1);
+    shuffle(values, random);
+    return values;
+}
+
+// All at once where they depend on each other; nothing for the other kinds.
+std::vector<std::int64_t> draw_together(const Fill& fill, std::int64_t count, std::int64_t limit,
+                                        Random& random) {
+    if (limit == kUnknown || count == 0) return {};
+    if (fill.kind == Fill::Kind::slots) return slots(count, limit, fill.or_none, random);
+    if (fill.kind != Fill::Kind::offsets && fill.kind != Fill::Kind::parts) return {};
+    const bool parts = fill.kind == Fill::Kind::parts;
+    std::vector<std::int64_t> at = cuts(parts ? count - 1 : count - 2, limit, random);
+    at.insert(at.begin(), 0);
+    if (parts || count > 1) at.push_back(limit);
+    if (!parts) return at;
+    for (std::size_t i = 0; i + 1 < at.size(); ++i) at[i] = at[i + 1] - at[i];
+    at.pop_back();
+    return at;
+}
+
+std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, Random& random) {
+    const auto below = [&](std::int64_t most) { return random.below(std::max<std::int64_t>(1, most)); };
+    const auto high = static_cast<std::int64_t>(fill.high);
+    switch (fill.kind) {
+        case Fill::Kind::index:
+            return limit <= 0 || (fill.or_none && random.below(7) == 0) ? -1 : below(limit);
+        case Fill::Kind::positions: return below(limit == kUnknown ? high : std::min(high, limit));
+        case Fill::Kind::count: return random.below(3) == 0 ? limit : below(limit + 1);
+        case Fill::Kind::mask: return random.below(4) == 0 ? 0 : 1;
+        case Fill::Kind::uniform:
+            return static_cast<std::int64_t>(fill.low) +
+                   random.below(static_cast<std::int64_t>(fill.high - fill.low) + 1);
+        default: return random.below(dtype == DType::uint8 ? 256 : 200) - (dtype == DType::uint8 ? 0 : 100);
+    }
+}
+
+}  // namespace
+
+void draw_input(const Field& field, const Tensor& view, std::int64_t limit, Values values, Random random) {
+    if (is_floating(view.dtype)) return draw_numbers(field.fill, view, values, random);
+    const std::vector<std::int64_t> together = draw_together(field.fill, view.numel(), limit, random);
+    std::size_t next = 0;
+    for_each_offset(view, [&](std::int64_t i) {
+        store_integer(
+            view.dtype, view.data, i,
+            together.empty() ? draw_integer(field.fill, limit, view.dtype, random) : together[next++]);
+    });
+}
+
+}  // namespace weft
