@@ -66,6 +66,21 @@ def test_groups_and_padding_are_worked_out_as_the_library_does():
     assert unknown == {}
 
 
+def test_an_input_of_another_rank_is_named_rather_than_the_output_that_follows_from_it():
+    contract = OPS["attention"].contract
+    wanted = [field for field in contract.outputs if field.name == "out"]
+    options = {option.name: option.default for option in contract.options}
+    expected = r"^attention\.q: expected \[batch, q_tokens, kv_heads\*group, head_dim\], got \[4, 64\]$"
+    with pytest.raises(ValueError, match=expected):
+        contract.shapes(wanted, dict.fromkeys(("q", "k", "v"), (4, 64)), options)
+
+
+def test_help_says_what_fields_must_be():
+    assert "Not beside scale." in " ".join(weft.quantize.__doc__.split())
+    assert "Not beside token_scale." in " ".join(weft.quantize.__doc__.split())
+    assert "Numbers in [0, vocab)." in " ".join(weft.embedding.__doc__.split())
+
+
 def test_default_dtypes():
     def default(op: str, **dtypes: str) -> str:
         contract = OPS[op].contract
