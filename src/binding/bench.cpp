@@ -71,12 +71,13 @@ Device device_of(const std::string& name, std::int64_t index) {
     TVM_FFI_THROW(ValueError) << "expected device cpu or cuda, got " << name;
 }
 
-// {"rounds", "replay_us", "seed"}, each optional.
+// {"rounds", "replay_us", "seed", "eager"}, each optional.
 SampleOptions sample_options(const nlohmann::json& given) {
     SampleOptions o;
     o.rounds = given.value("rounds", o.rounds);
     o.replay_us = given.value("replay_us", o.replay_us);
     o.seed = given.value("seed", o.seed);
+    o.eager = given.value("eager", o.eager);
     return o;
 }
 

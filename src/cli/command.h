@@ -43,6 +43,7 @@ Command fuzz_command();
 Command explain_command();
 Command bench_command();
 Command run_command();
+Command task_command();
 Command demo_command();
 Command make_checkpoint_command();
 Command doctor_command();

@@ -19,10 +19,17 @@ class Parser {
         for (const Argument& argument : line.all_) {
             std::visit([&](auto* target) { add(app, argument, *target); }, argument.target_);
         }
+        if (line.words_ != nullptr) {
+            app.prefix_command();
+            app.set_help_flag();
+        }
         if (!line.subcommands_.empty()) app.require_subcommand(1);
         for (auto& sub : line.subcommands_) {
             CLI::App* inner = app.add_subcommand(sub->name_);
-            inner->callback([&line, &sub] { line.chosen_ = sub->name_; });
+            inner->callback([&line, &sub, inner] {
+                line.chosen_ = sub->name_;
+                if (sub->words_ != nullptr) *sub->words_ = inner->remaining();
+            });
             declare(*inner, *sub);
         }
     }

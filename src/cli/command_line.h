@@ -56,6 +56,8 @@ class CommandLine {
     Argument& add(std::string name, Argument::Target target, std::string meaning) {
         return all_.emplace_back(std::move(name), target, std::move(meaning));
     }
+    // All that follows the command's name, --help too, goes there as it is: another program reads it.
+    void hand_over(std::vector<std::string>& into) { words_ = &into; }
     // Where there are subcommands, a command line names one of them. `help` comes below its options.
     CommandLine& subcommand(std::string name, std::string summary, std::string help) {
         subcommands_.push_back(
@@ -72,6 +74,7 @@ class CommandLine {
     friend class Parser;
     std::string name_, summary_, help_, chosen_;
     std::vector<Argument> all_;
+    std::vector<std::string>* words_ = nullptr;
     std::vector<std::unique_ptr<CommandLine>> subcommands_;
 };
 

@@ -156,7 +156,7 @@ def weft_call(session: Session) -> Callable[[int], None]:
 
 
 @contextlib.contextmanager
-def _stream(device: str) -> Iterator[int]:
+def stream_of(device: str) -> Iterator[int]:
     """The handle of a stream that PyTorch works on as well; 0 on the CPU."""
     if device != "cuda":
         yield 0
@@ -186,7 +186,7 @@ def measure(line: str, options: Options, run: str, env: str, workload: str = "")
     """Measures one case. Raises ValueError where the case itself is at fault."""
     case, on_gpu = view_of(line), options.device == "cuda"
     absent: dict[str, str] = {}
-    with torch.inference_mode(), _stream(options.device) as stream:
+    with torch.inference_mode(), stream_of(options.device) as stream:
         session = Session(case, options, stream)
         try:
             plain = not options.implementation
