@@ -63,13 +63,17 @@ class Made:
         self.root, self.folder = root, root / "mod"
         self.upstream = repository(root / "upstream", {"ops.py": UPSTREAM})
         (root / "wanted.py").write_text(REFERENCE)
-        operands = [f"--input={name}=fp32[{axes}]" for name, axes in (("x", "S,D"), ("scale", "D"), ("shift", "D"))]
+        operands = [
+            f"--input={name}=fp32[{axes}]" for name, axes in (("x", "S,D"), ("scale", "D"), ("shift", "D"))
+        ]
         outcome = call(
             "new", self.folder, "--reference", f"{root / 'wanted.py'}:modulate", *operands, "--output=out=fp32[S,D]",
             "--row=S=4,D=32", "--row=S=8,D=16", "--device=cpu", "--language=python",
         )  # fmt: skip
         assert outcome.code == 0, told(outcome)
-        self.edit("task.toml", "rounds = 15", "rounds = 2").edit("task.toml", "replay_us = 2000", "replay_us = 20")
+        self.edit("task.toml", "rounds = 15", "rounds = 2").edit(
+            "task.toml", "replay_us = 2000", "replay_us = 20"
+        )
         self.write("baseline/entry.py", BASELINE).write("solution/kernel.py", CANDIDATE)
 
     @property

@@ -75,7 +75,7 @@ class TestGate:
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch.compile without a compiler behind it: its graphs as they are."""
     monkeypatch.setattr(
-        chain.Chain, "_compiled", lambda self, op: torch.compile(self._with(op), dynamic=False, backend="eager")
+        chain.Chain, "_compiled", lambda self, op: chain.compiled(self._with(op), backend="eager")
     )
 
 
@@ -107,6 +107,7 @@ class TestChain:
 
     def test_a_gate_that_stays_shut_is_a_refusal(self, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(chain, "_tolerance", lambda _: (0.0, 0.0))
-        made.write("solution/kernel.py", "import torch\n\n\ndef run(x, scale, shift, out):\n    torch.mul(x, scale, out=out)\n    out.add_(shift)\n    out.mul_(1.0000001)\n")
+        other = "    torch.mul(x, scale, out=out)\n    out.add_(shift)\n    out.mul_(1.0000001)\n"
+        made.write("solution/kernel.py", "import torch\n\n\ndef run(x, scale, shift, out):\n" + other)
         outcome = made.measured().write("chain.py", CHAIN).call("bench", "--in-chain")
         assert outcome.code == 1 and "has other bits" in told(outcome)

@@ -42,7 +42,9 @@ def finished(made: Made) -> Made:
 
 class TestLog:
     def test_a_verdict_has_a_reason(self, made: Made) -> None:
-        assert "--because WHY" in told(made.measured().call("log", "--idea", "unroll", "--status", "rejected"))
+        assert "--because WHY" in told(
+            made.measured().call("log", "--idea", "unroll", "--status", "rejected")
+        )
 
     def test_and_rows_that_say_so(self, made: Made) -> None:
         words = ["--idea", "unroll", "--status", "rejected", "--because", "slower"]
@@ -55,12 +57,21 @@ class TestLog:
 class TestReport:
     def test_results_are_rendered(self, made: Made) -> None:
         page = (finished(made).folder / "docs" / "results.md").read_text()
-        for text in ("geometric mean", "| row1 |", "the baseline against itself", "**kept** one call", "lock `"):
+        for text in (
+            "geometric mean",
+            "| row1 |",
+            "the baseline against itself",
+            "**kept** one call",
+            "lock `",
+        ):
             assert text in page
 
     def test_attempts_keep_those_of_other_sources(self, made: Made) -> None:
         made.measured().write("solution/kernel.py", SECOND).good("verify", "bench", "report")
-        assert [a["of"] for a in report.attempts(made.task, made.task.candidate())] == ["other sources", "current"]
+        assert [a["of"] for a in report.attempts(made.task, made.task.candidate())] == [
+            "other sources",
+            "current",
+        ]
 
     def test_the_page(self, made: Made) -> None:
         pytest.importorskip("plotly")
@@ -101,7 +112,8 @@ class TestDone:
         assert "`weft task bench --in-chain`" in told(made.call("done"))
 
     def test_a_candidate_that_loses(self, made: Made) -> None:
-        slow = "import torch\n\n\ndef run(x, scale, shift, out):\n    for _ in range(200):\n        torch.addcmul(shift, x, scale, out=out)\n"
+        once = "    torch.addcmul(shift, x, scale, out=out)\n"
+        slow = CANDIDATE.replace(once, "    for _ in range(200):\n    " + once)
         made.write("solution/kernel.py", slow)
         assert "that is no win" in told(finished(made).call("done"))
 
@@ -123,11 +135,15 @@ class TestNoGo:
         )
 
     def test_without_a_bound_in_figures(self, made: Made) -> None:
-        made.measured().call("log", "--idea", "a", "--status", "rejected", "--because", "slow", "--run", "last")
+        made.measured().call(
+            "log", "--idea", "a", "--status", "rejected", "--because", "slow", "--run", "last"
+        )
         assert "the bound has figures: no bound was named" in told(made.call("no-go", *self.words))
 
     def test_without_a_reason(self, made: Made) -> None:
-        assert "says too little" in told(finished(made).call("no-go", "--bound", "other", "--reason", "too hard"))
+        assert "says too little" in told(
+            finished(made).call("no-go", "--bound", "other", "--reason", "too hard")
+        )
 
     def test_a_bound_that_the_roofline_contradicts(self, made: Made) -> None:
         words = ("--bound", "memory", *self.words[2:])
@@ -197,13 +213,22 @@ class TestProfile:
             '"0","7","norm<8>","something__else.sum","","1"\n'
         )
         assert profile.parse_counters(text) == [
-            {"kernel": "norm<8>", "read from memory": "61.2 Mbyte", "registers a thread": "64 register/thread"}
+            {
+                "kernel": "norm<8>",
+                "read from memory": "61.2 Mbyte",
+                "registers a thread": "64 register/thread",
+            }
         ]
         assert profile.parse_counters("==ERROR== ERR_NVGPUCTRPERM") == []
 
     @pytest.mark.parametrize(
         ("floor", "moved", "launch", "name"),
-        [(0, 0, 0, "not known"), (1.1, 1.0, 1.0, "launch"), (40, 41, 1, "memory"), (100, 20, 1, "arithmetic")],
+        [
+            (0, 0, 0, "not known"),
+            (1.1, 1.0, 1.0, "launch"),
+            (40, 41, 1, "memory"),
+            (100, 20, 1, "arithmetic"),
+        ],
     )
     def test_the_bound(self, floor: float, moved: float, launch: float, name: str) -> None:
         assert profile._bound(floor, moved, launch) == name
@@ -213,7 +238,8 @@ class TestProfile:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("2*D + 1", 17), ("S < 8 and T == 'bf16'", True), ("not S > 2", False), ("4 < D <= 8", True)]
+    ("text", "value"),
+    [("2*D + 1", 17), ("S < 8 and T == 'bf16'", True), ("not S > 2", False), ("4 < D <= 8", True)],
 )
 def test_conditions(text: str, value: object) -> None:
     assert evaluate(text, {"S": 4, "D": 8, "T": "bf16"}) == value
@@ -223,4 +249,4 @@ def test_candidate_source(made: Made) -> None:
     made.measured().write("solution/helper.py", "pass\n")
     assert not record.measured(made.task, made.task.candidate())
     assert json.loads((made.folder / "lock.json").read_text())["history"] == []
-    assert CANDIDATE == (made.folder / "solution" / "kernel.py").read_text()
+    assert (made.folder / "solution" / "kernel.py").read_text() == CANDIDATE

@@ -71,11 +71,16 @@ class TestVerify:
         assert "grid row 'grid S=7" in text
 
     def test_an_element_that_is_not_written(self, made: Made) -> None:
-        text = self.wrong(made, RUN + "    torch.addcmul(shift, x, scale, out=out)\n    out[1:2].fill_(float('nan'))\n")
+        text = self.wrong(
+            made, RUN + "    torch.addcmul(shift, x, scale, out=out)\n    out[1:2].fill_(float('nan'))\n"
+        )
         assert "got nan" in text
 
     def test_it_reads_what_the_output_held_before(self, made: Made) -> None:
-        text = self.wrong(made, RUN + "    was = float(out.view(-1)[0])\n" + RIGHT + "    out.mul_(1 + (was == was) * 1e-6)\n")
+        text = self.wrong(
+            made,
+            RUN + "    was = float(out.view(-1)[0])\n" + RIGHT + "    out.mul_(1 + (was == was) * 1e-6)\n",
+        )
         assert "other bits where the outputs held something else" in text or "got" in text
 
     def test_a_write_beside_the_output(self, made: Made) -> None:
@@ -90,7 +95,9 @@ class TestVerify:
         assert "special values row" in text and "expected nan" in text
 
     def test_a_baseline_that_is_wrong_ends_all(self, made: Made) -> None:
-        made.locked().edit("reference.py", "x * scale", "x * scale * 1.5").call("lock", "--reason", "other formula")
+        made.locked().edit("reference.py", "x * scale", "x * scale * 1.5").call(
+            "lock", "--reason", "other formula"
+        )
         assert "the baseline fails the spec's reference" in told(made.call("verify"))
 
     def test_a_tolerance_that_refuses_nothing(self, made: Made) -> None:
@@ -103,7 +110,9 @@ class TestVerify:
 
     def test_exact_is_to_the_last_bit(self, made: Made) -> None:
         exact = "out = { atol = 1e-05, rtol = 1e-05 }"
-        made.edit("task.toml", exact, "out = { exact = true }").edit("task.toml", '"double"', '"given"').locked()
+        made.edit("task.toml", exact, "out = { exact = true }").edit(
+            "task.toml", '"double"', '"given"'
+        ).locked()
         made.edit("reference.py", "x * scale + shift", "__import__('torch').addcmul(shift, x, scale)")
         made.call("lock", "--reason", "one rounding")
         made.good("verify")
@@ -115,7 +124,9 @@ class TestVerify:
         assert "first alone allocates in the timed path (aten.mul" in text
 
     def test_a_candidate_for_a_gpu_is_absent_here(self, made: Made) -> None:
-        made.edit("task.toml", '[candidates.first]\nlanguage = "python"', '[candidates.first]\nlanguage = "triton"')
+        made.edit(
+            "task.toml", '[candidates.first]\nlanguage = "python"', '[candidates.first]\nlanguage = "triton"'
+        )
         outcome = made.locked().call("verify")
         assert outcome.code == 3 and "which has no CPU" in told(outcome)
 
@@ -133,7 +144,10 @@ class TestBench:
         ("tail", "why"),
         [
             ("    if len(CALLS) > 60: out[0, 3] = 7\n", "after timing: out[0,3]: got 7"),
-            ("    if len(CALLS) > 60: out[0, 3] *= 1 + 2e-7 * (len(CALLS) % 3)\n", "two calls gave different bits"),
+            (
+                "    if len(CALLS) > 60: out[0, 3] *= 1 + 2e-7 * (len(CALLS) % 3)\n",
+                "two calls gave different bits",
+            ),
         ],
     )
     def test_right_in_the_first_run_only(
@@ -165,7 +179,9 @@ class TestBench:
         assert "the chain breaks here" in told(made.call("report"))
 
     def test_no_row_of_that_name(self, made: Made) -> None:
-        assert "no workload row has 'none'" in told(made.locked().good("verify").call("bench", "--only", "none"))
+        assert "no workload row has 'none'" in told(
+            made.locked().good("verify").call("bench", "--only", "none")
+        )
 
 
 FAKE = """#!/bin/sh
@@ -198,7 +214,9 @@ class TestCard:
 
     def test_a_process_on_it(self, smi: Made) -> None:
         self.say(smi.root, apps='echo "4242, python3, 30000"')
-        with pytest.raises(Refusal, match=r"the card is busy after 0 s of waiting: process 4242 \(python3\) is on it"):
+        with pytest.raises(
+            Refusal, match=r"the card is busy after 0 s of waiting: process 4242 \(python3\) is on it"
+        ):
             card.wait_idle(smi.task, Outcome("bench"), 0)
 
     def test_the_command_refuses(self, smi: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,4 +269,6 @@ def test_the_outcome_as_json(made: Made) -> None:
 def test_a_slow_candidate_is_told_as_one(made: Made) -> None:
     made.locked().write("solution/kernel.py", RUN + "    for _ in range(200):\n    " + RIGHT).good("verify")
     outcome = made.call("bench")
-    assert outcome.code == 0 and "2 loses" in bench.headline(bench.cold(record.latest(made.task, made.task.candidate())))
+    assert outcome.code == 0 and "2 loses" in bench.headline(
+        bench.cold(record.latest(made.task, made.task.candidate()))
+    )

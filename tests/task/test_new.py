@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_from_a_contract(tmp_path: Path) -> None:
-    lines = ["layer_norm x=bf16[6,64] weight=bf16[64] bias=bf16[64]", "layer_norm x=bf16[3,32] weight=bf16[32] bias=bf16[32]"]
+    lines = [
+        "layer_norm x=bf16[6,64] weight=bf16[64] bias=bf16[64]",
+        "layer_norm x=bf16[3,32] weight=bf16[32] bias=bf16[32]",
+    ]
     outcome = call("new", tmp_path / "ln", "--op", lines[0], "--op", lines[1], "--device", "cpu")
     assert outcome.code == 0, told(outcome)
     task = load(tmp_path / "ln")
@@ -42,12 +45,18 @@ def test_its_reference_is_the_executable_specification(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("language", "text"),
-    [("cuda", "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run)"), ("triton", "NotImplementedError"), ("kit", "TVMFFIEnvGetStream")],
+    [
+        ("cuda", "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run)"),
+        ("triton", "NotImplementedError"),
+        ("kit", "TVMFFIEnvGetStream"),
+    ],
 )
 def test_from_a_function(tmp_path: Path, language: str, text: str) -> None:
     (tmp_path / "f.py").write_text("def f(x, *, eps=1e-6, n=2):\n    return x\n")
     words = ["--reference", f"{tmp_path / 'f.py'}:f", "--input", "x=bf16[S,D]", "--output", "out=bf16[S,D]"]
-    outcome = call("new", tmp_path / "t", *words, "--row", "S=2,D=3", "--language", language, "--tolerance", "exact")
+    outcome = call(
+        "new", tmp_path / "t", *words, "--row", "S=2,D=3", "--language", language, "--tolerance", "exact"
+    )
     assert outcome.code == 0, told(outcome)
     task = load(tmp_path / "t")
     assert task.options == {"eps": 1e-6, "n": 2} and task.tolerance("out").exact
@@ -96,5 +105,7 @@ def test_the_tool_hands_over(tmp_path: Path) -> None:
     command = [os.environ["WEFT_TOOL"], "task", "--json", "check", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 2 and '"command": "check"' in done.stdout
-    missing = subprocess.run(command, capture_output=True, text=True, env={**environment, "WEFT_PYTHON": "/none"}, check=False)
+    missing = subprocess.run(
+        command, capture_output=True, text=True, env={**environment, "WEFT_PYTHON": "/none"}, check=False
+    )
     assert missing.returncode == 3 and "/none can't be started" in missing.stderr

@@ -12,11 +12,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_page_is_followed_to_its_end(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "task.md").read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```sh\n(.*?)^```$", (ROOT / "docs" / "task.md").read_text(), re.DOTALL | re.MULTILINE
+    )
     assert len(blocks) >= 6
     tool = tmp_path / "bin" / "weft"
     tool.parent.mkdir()
-    tool.write_text(f'#!/bin/sh\nshift\nexec "{sys.executable}" -m weft.task "$@"\n')  # what `weft task` hands over to
+    tool.write_text(
+        f'#!/bin/sh\nshift\nexec "{sys.executable}" -m weft.task "$@"\n'
+    )  # what `weft task` hands over to
     tool.chmod(0o755)
     environment = {
         **os.environ,

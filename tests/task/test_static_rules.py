@@ -18,9 +18,15 @@ def cuda(made: Made, body: str, extra: str = "") -> str:
     """What `check` says of a task whose sides are both CUDA."""
     made.baseline()
     launch = "kernel<<<grid, block, 0, stream>>>(x);"
-    made.write("baseline/entry.cu", CUDA.format(body=launch)).write("solution/kernel.cu", CUDA.format(body=body))
-    made.edit("task.toml", 'device = "cpu"', 'device = "cuda"').edit("task.toml", "entry.py:run", "entry.cu:run")
-    made.edit("task.toml", "kernel.py:run", "kernel.cu:run").edit("task.toml", 'language = "python"', 'language = "cuda"')
+    made.write("baseline/entry.cu", CUDA.format(body=launch)).write(
+        "solution/kernel.cu", CUDA.format(body=body)
+    )
+    made.edit("task.toml", 'device = "cpu"', 'device = "cuda"').edit(
+        "task.toml", "entry.py:run", "entry.cu:run"
+    )
+    made.edit("task.toml", "kernel.py:run", "kernel.cu:run").edit(
+        "task.toml", 'language = "python"', 'language = "cuda"'
+    )
     if extra:
         with (made.folder / "task.toml").open("a") as file:
             file.write(extra + "\n")
@@ -65,12 +71,22 @@ def test_a_launch_that_never_asks_for_the_stream(made: Made) -> None:
 
 
 def test_fast_math_is_what_upstream_has_on_both_sides(made: Made) -> None:
-    call("baseline", made.folder, "--git", made.upstream, "--file", "ops.py", "--upstream-flags=--use_fast_math")
+    call(
+        "baseline",
+        made.folder,
+        "--git",
+        made.upstream,
+        "--file",
+        "ops.py",
+        "--upstream-flags=--use_fast_math",
+    )
     made.edit("task.toml", '"-O3",', '"-O3", "--use_fast_math",').good("check")
 
 
 def test_a_comment_is_no_code(made: Made) -> None:
-    made.baseline().write("solution/kernel.py", CANDIDATE + "# torch.backends.cuda.matmul.allow_tf32 = True\n")
+    made.baseline().write(
+        "solution/kernel.py", CANDIDATE + "# torch.backends.cuda.matmul.allow_tf32 = True\n"
+    )
     made.good("check")
 
 
@@ -80,7 +96,9 @@ def test_a_switch_of_the_whole_process(made: Made) -> None:
 
 
 def test_launch_paths_that_differ_leave_device_times_alone(made: Made) -> None:
-    made.baseline().edit("task.toml", '[candidates.first]\nlanguage = "python"', '[candidates.first]\nlanguage = "triton"')
+    made.baseline().edit(
+        "task.toml", '[candidates.first]\nlanguage = "python"', '[candidates.first]\nlanguage = "triton"'
+    )
     made.edit("task.toml", 'device = "cpu"', 'device = "cuda"')
     assert "launched by Python, first by Triton's launcher" in told(made.call("check"))
     made.edit("task.toml", "eager = true", "eager = false").good("check")
@@ -89,7 +107,9 @@ def test_launch_paths_that_differ_leave_device_times_alone(made: Made) -> None:
 def test_an_allocation_on_one_side_is_found_through_helpers(made: Made) -> None:
     helper = "import torch\n\n\ndef twice(x):\n    return torch.empty_like(x)\n\n\n"
     made.baseline().write("solution/kernel.py", helper + "def run(x, scale, shift, out):\n    twice(x)\n")
-    assert "first alone allocates in the timed path (solution/kernel.py:5: torch.empty_like)" in told(made.call("check"))
+    assert "first alone allocates in the timed path (solution/kernel.py:5: torch.empty_like)" in told(
+        made.call("check")
+    )
 
 
 def test_no_entry(made: Made) -> None:
@@ -169,7 +189,10 @@ class TestArtefacts:
         git(made.root, "init", "-q")
         made.call("baseline", "--git", str(made.upstream), "--file", "ops.py", "--no-commit")
         assert "baseline/ops.py" not in made.call("stage", "--add").data["files"]
-        assert "baseline/entry.py" in git(made.folder, "diff", "--cached", "--name-only", "--relative").splitlines()
+        assert (
+            "baseline/entry.py"
+            in git(made.folder, "diff", "--cached", "--name-only", "--relative").splitlines()
+        )
         git(made.folder, "add", "-f", "baseline/ops.py")
         assert "a copy that is not committed" in told(made.call("check"))
 

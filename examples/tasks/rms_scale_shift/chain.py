@@ -1,17 +1,19 @@
 """Where LingBot and LTX-2 have the op: after a residual addition, before a projection."""
 
-from functools import cache
-
 import torch
 from torch.nn import functional
 
+_WEIGHTS = {}
 
-@cache
-def _projection(dim, dtype, device):
-    generator = torch.Generator(device).manual_seed(1)
-    return torch.randn(dim, dim, generator=generator, dtype=torch.float32, device=device).div_(dim**0.5).to(dtype)
+
+def _projection(x):
+    key = (x.shape[-1], x.dtype)
+    if key not in _WEIGHTS:
+        generator = torch.Generator(x.device).manual_seed(1)
+        values = torch.randn(key[0], key[0], generator=generator, device=x.device)
+        _WEIGHTS[key] = values.div_(key[0] ** 0.5).to(x.dtype)
+    return _WEIGHTS[key]
 
 
 def chain(op, x, weight, scale, shift):
-    hidden = op(x + shift, weight, scale, shift)
-    return functional.linear(hidden, _projection(x.shape[-1], x.dtype, str(x.device)))
+    return functional.linear(op(x + shift, weight, scale, shift), _projection(x))

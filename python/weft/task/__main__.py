@@ -240,7 +240,7 @@ def run(given: Given) -> Outcome:
 
             scaffold.new(given, outcome)
         else:
-            given.work(load(given.task), given, outcome)
+            given.work(load(given.task.resolve()), given, outcome)
     except Refusal as refusal:
         if str(refusal):
             outcome.refused.append(str(refusal))

@@ -180,6 +180,8 @@ def run(
     env = environment_row(task, sides, command)
     loaded = {side.name: (side, load_entry(task, side)) for side in sides}
     state = {"kind": "state", "of_run": name, "lock": stamp["lock"]}
+    if task.device == "cuda":
+        torch.zeros(1, device="cuda")  # our own context is on the card before strangers are looked for
     rows: list[EvidenceRow] = []
     with card.Watch(task) as watch:
         for row in chosen_rows(task, only):

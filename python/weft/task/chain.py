@@ -18,7 +18,7 @@ import torch
 from weft.bench._measure import stream_of
 from weft.task import bench as harness
 from weft.task import card, record
-from weft.task.entries import Entry, load_entry
+from weft.task.entries import Entry, compiled, load_entry
 from weft.task.gate import Gate
 from weft.task.judge import reference_of
 from weft.task.module import load_function
@@ -97,7 +97,7 @@ class Chain:
         return lambda *inputs: self.chain(op, *inputs)
 
     def _compiled(self, op: Callable[..., Any]) -> Callable[..., Any]:
-        return torch.compile(self._with(op), dynamic=False)
+        return compiled(self._with(op))
 
 
 def _tolerance(task: Task) -> tuple[float, float]:

@@ -43,7 +43,10 @@ def _compile(task: Task, side: Side, outcome: Outcome) -> None:
 def check(task: Task, outcome: Outcome, compile_sources: bool) -> None:
     """Writes docs/benchmark_method.md, which records what was found."""
     source.inspect(task, outcome)
-    sides = [task.baseline, *(s for s in task.candidates.values() if s.name != dispatch.NAME or s.path.exists())]
+    sides = [
+        task.baseline,
+        *(s for s in task.candidates.values() if s.name != dispatch.NAME or s.path.exists()),
+    ]
     outcome.check("there is a candidate", "" if task.candidates else "task.toml has no [candidates.NAME]")
     for side in sides:
         if not outcome.check(f"{side.name}: its entry is there", _sources_problem(task, side)):

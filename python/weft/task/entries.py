@@ -58,9 +58,12 @@ def _into_outputs(task: Task, side: Side, function: Callable[..., Any]) -> Entry
         for into, value in zip(args[len(given) :], results, strict=True):
             into.copy_(value)
 
-    if not side.compiled:
-        return into
+    return compiled(into, mode="max-autotune-no-cudagraphs") if side.compiled else into
+
+
+def compiled(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
+    """Through torch.compile, for each shape by itself."""
     # Each row is compiled for its own shape; past its limit PyTorch would fall back to eager calls and not say so.
     config: Any = torch._dynamo.config
     config.recompile_limit, config.fail_on_recompile_limit_hit = 1000, True
-    return torch.compile(into, dynamic=False, mode="max-autotune-no-cudagraphs")
+    return torch.compile(function, dynamic=False, **how)

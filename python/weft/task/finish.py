@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.report.rows import geometric_mean
-from weft.task import bench, check, dispatch, fingerprint, hygiene, journal, lock, profile, record, report, source
+from weft.task import (
+    bench,
+    check,
+    dispatch,
+    fingerprint,
+    hygiene,
+    journal,
+    lock,
+    profile,
+    record,
+    report,
+    source,
+)
 from weft.task.outcome import Outcome, Refusal
 from weft.task.spec import Side, Task
 
