@@ -36,10 +36,23 @@ def of_files(task: Task, files: Iterable[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
+def copies(task: Task) -> list[dict[str, Any]]:
+    """What was copied for the baseline, with hashes: it counts by these, for copies need not be committed."""
+    path = task.folder / "baseline" / "source.json"
+    return list(json.loads(path.read_text())["files"]) if path.exists() else []
+
+
 def of_side(task: Task, side: Side) -> str:
     """A side's sources and flags. All of solution/ counts for a candidate, but the dispatcher only for itself."""
+    copied = copies(task) if side.name == "baseline" else []
+    paths = {task.folder / "baseline" / entry["path"] for entry in copied}
     folder = "baseline" if side.name == "baseline" else "solution"
-    files = [p for p in sources(task, folder) if side.name == "dispatch" or p.name != DISPATCHER]
-    return of_json(
-        [of_files(task, files), side.language, side.function, [*task.flags, *side.flags], side.compiled]
-    )
+    files = [
+        path
+        for path in sources(task, folder)
+        if path not in paths
+        and path.name != "source.json"
+        and (side.name == "dispatch" or path.name != DISPATCHER)
+    ]
+    flags = [*task.flags, *side.flags]
+    return of_json([of_files(task, files), copied, side.language, side.function, flags, side.compiled])
