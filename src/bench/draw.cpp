@@ -123,11 +123,10 @@ class UserDraw {
         if (half >= 0 && head >= 0 && chance(75))
             matcher_.sizes.size[static_cast<std::size_t>(half)] =
                 matcher_.sizes.size[static_cast<std::size_t>(head)] / 2;
-        leading_.rank = chance(25) ? 2 : 1;
-        leading_.shape[0] = log_uniform(1, leading_.rank == 1 ? 65536 : 64);
-        leading_.shape[1] = log_uniform(1, 8192);
-        matcher_.sizes.leading = &leading_;
-        matcher_.sizes.leading_rank = leading_.rank;
+        AxisSizes& sizes = matcher_.sizes;
+        sizes.leading_rank = chance(25) ? 2 : 1;
+        sizes.leading[0] = log_uniform(1, sizes.leading_rank == 1 ? 65536 : 64);
+        sizes.leading[1] = log_uniform(1, 8192);
     }
 
     DType any_dtype(DTypeSet set) {
@@ -230,7 +229,6 @@ class UserDraw {
     const Contract& contract_;
     Random& random_;
     AxisMatcher matcher_;
-    Tensor leading_;
     DType type_ = DType::fp32;
     bool odd_ = false;  // a case with views or odd addresses in it
 };
