@@ -150,6 +150,8 @@ class TestBaseline:
         assert outcome.code == 0, told(outcome)
         page = (made.folder / "docs" / "baseline_source.md").read_text()
         assert "- package: pytest" in page and "the copies are not committed" in page
+        assert "are here already" in made.call("baseline", "--restore").checked[0]
+        (made.folder / "baseline" / "pytest" / "__init__.py").unlink()
         made.edit("baseline/source.json", '"version": "', '"version": "0.')
         assert "the baseline is 0." in told(made.call("baseline", "--restore"))
 

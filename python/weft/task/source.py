@@ -175,6 +175,9 @@ def restore(task: Task, outcome: Outcome, where: str) -> None:
     if not source:
         raise Refusal("no baseline was copied yet: there is nothing to restore")
     files = [entry["path"] for entry in source["files"]]
+    if not edited(task):
+        outcome.check(f"all {len(files)} copies are here already, with the recorded hashes")
+        return
     if source["kind"] == "git":
         _, contents = git(where or source["url"], source["branch"], source["commit"], files)
     else:
