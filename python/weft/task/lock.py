@@ -24,7 +24,7 @@ def sections(task: Task) -> dict[str, str]:
         "reference": of_bytes(path.read_bytes())[:16] if path.is_file() else "",
         "workloads": of_json(task.raw["workloads"]),
         "grid": of_json(task.raw.get("grid", {})),
-        "tolerance": of_json(task.raw.get("tolerance", {})),
+        "tolerance": of_json([task.raw.get(name, {}) for name in ("tolerance", "verify", "chain")]),
         "timing": of_json([task.timing, task.raw.get("card", {}), task.device]),
         "flags": of_json(flags),
     }
