@@ -170,7 +170,10 @@ class TestBench:
         assert all(row["lock"] == stamp["lock"] and row["sources"] == stamp["sources"] for row in timed)
         assert set(timed[0]["us"]) == {"median", "mean", "std", "min", "p10", "p90"}
         env = next(row for row in rows if row.get("env") == timed[0]["env"])
-        assert "weft task bench mod --seed" in env["command"] and "first: python" in env["flags"]
+        assert (
+            "weft task bench mod --candidate first --seed" in env["command"]
+            and "first: python" in env["flags"]
+        )
         states = [row["when"] for row in record.of_kind(made.task, "state")]
         assert states == ["before", "during", "after"]
 

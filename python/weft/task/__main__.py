@@ -76,11 +76,11 @@ def _bench(task: Task, given: Given, outcome: Outcome) -> None:
     if given.in_chain:
         from weft.task import chain  # noqa: PLC0415
 
-        chain.bench(task, side, outcome, given.only, given.wait_s)
+        chain.bench(task, side, outcome, only=given.only, wait_s=given.wait_s, seed=given.seed)
     else:
         from weft.task import bench  # noqa: PLC0415
 
-        bench.bench(task, side, outcome, given.only, given.wait_s)
+        bench.bench(task, side, outcome, only=given.only, wait_s=given.wait_s, seed=given.seed)
 
 
 def _profile(task: Task, given: Given, outcome: Outcome) -> None:
@@ -92,7 +92,7 @@ def _profile(task: Task, given: Given, outcome: Outcome) -> None:
 def _dispatch(task: Task, given: Given, outcome: Outcome) -> None:
     from weft.task import dispatch  # noqa: PLC0415
 
-    dispatch.dispatch(task, outcome, given.wait_s)
+    dispatch.dispatch(task, outcome, wait_s=given.wait_s, seed=given.seed)
 
 
 def _stage(task: Task, given: Given, outcome: Outcome) -> None:
@@ -198,7 +198,6 @@ def arguments() -> argparse.ArgumentParser:
     verify.add_argument(
         "--emulator", action="store_true", help="a kernel on weft's kit, in the emulator on the CPU"
     )
-    verify.add_argument("--seed", type=int, default=0, help="of the inputs (default: a new one)")
     bench = _add(commands, "bench", _bench, "both sides, interleaved, on an idle card")
     bench.add_argument(
         "--in-chain", action="store_true", help="between the ops before and after it (chain.py)"
@@ -213,6 +212,8 @@ def arguments() -> argparse.ArgumentParser:
         )
     for command in (verify, bench, profile):
         command.add_argument("--candidate", default="", help="which of several")
+    for command in (verify, bench, dispatch):
+        command.add_argument("--seed", type=int, default=0, help="of inputs and order (default: a new one)")
     log = _add(commands, "log", _log, "ideas and what became of them")
     log.add_argument("--idea", default="", help="what was tried, or is to be")
     log.add_argument("--status", default="open", choices=("open", "kept", "rejected"))

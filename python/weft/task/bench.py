@@ -168,16 +168,19 @@ def run(
     stamp: dict[str, Any],
     outcome: Outcome,
     *,
+    command: str = "bench",
     only: str = "",
     wait_s: float | None = None,
+    seed: int = 0,
 ) -> list[EvidenceRow]:
     """Waits for the card, measures every row, and writes what was measured with the card's states."""
     before = card.wait_idle(task, outcome, wait_s)
     if task.device == "cuda" and not torch.cuda.is_available():
         raise Absent("PyTorch finds no GPU here")
-    name, seed = uuid.uuid4().hex[:12], random.randrange(1 << 31)
-    command = f"weft task bench {task.name} --seed {seed}"
-    env = environment_row(task, sides, command)
+    name, seed = uuid.uuid4().hex[:12], seed or random.randrange(1, 1 << 31)
+    which = f" --candidate {sides[1].name}" if command == "bench" else ""
+    rows_of = f" --only {only}" if only else ""
+    env = environment_row(task, sides, f"weft task {command} {task.name}{which}{rows_of} --seed {seed}")
     loaded = {side.name: (side, load_entry(task, side)) for side in sides}
     state = {"kind": "state", "of_run": name, "lock": stamp["lock"]}
     if task.device == "cuda":
@@ -254,9 +257,10 @@ def judge_rows(rows: list[EvidenceRow], outcome: Outcome) -> None:
     outcome.note(headline(cold(rows)))
 
 
-def bench(task: Task, side: Side, outcome: Outcome, only: str, wait_s: float | None) -> None:
+def bench(task: Task, side: Side, outcome: Outcome, **how: Any) -> None:
+    """`how`: only, wait_s and seed of run()."""
     stamp = ready(task, side, outcome)
-    rows = run(task, [task.baseline, side], stamp, outcome, only=only, wait_s=wait_s)
+    rows = run(task, [task.baseline, side], stamp, outcome, **how)
     for line in table(rows):
         outcome.note(line)
     judge_rows(rows, outcome)

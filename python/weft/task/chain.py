@@ -162,11 +162,15 @@ def measure(task: Task, chain: Chain, run: str, env: str, seed: int) -> list[dic
             session.close()
 
 
-def bench(task: Task, side: Side, outcome: Outcome, only: str, wait_s: float | None) -> None:
+def bench(
+    task: Task, side: Side, outcome: Outcome, *, only: str = "", wait_s: float | None = None, seed: int = 0
+) -> None:
     stamp = harness.ready(task, side, outcome)
     before = card.wait_idle(task, outcome, wait_s)
-    run, seed = uuid.uuid4().hex[:12], random.randrange(1 << 31)
-    env = harness.environment_row(task, [task.baseline, side], f"weft task bench {task.name} --in-chain")
+    run, seed = uuid.uuid4().hex[:12], seed or random.randrange(1, 1 << 31)
+    env = harness.environment_row(
+        task, [task.baseline, side], f"weft task bench {task.name} --in-chain --seed {seed}"
+    )
     baseline, candidate = load_entry(task, task.baseline), load_entry(task, side)
     rows: list[dict[str, Any]] = []
     for row in harness.chosen_rows(task, only):

@@ -161,7 +161,7 @@ def render(task: Task, choices: list[Choice], run: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dispatch(task: Task, outcome: Outcome, wait_s: float | None) -> None:
+def dispatch(task: Task, outcome: Outcome, **how: Any) -> None:
     """Measures all candidates beside the baseline, writes the table and the code."""
     sides = candidates(task)
     for row in task.rows:
@@ -170,7 +170,7 @@ def dispatch(task: Task, outcome: Outcome, wait_s: float | None) -> None:
     stamp = {"lock": stamps[0]["lock"], "candidate": "*", "sources": {}}
     for one in stamps:
         stamp["sources"] |= one["sources"]
-    rows = bench.run(task, [task.baseline, *sides], stamp, outcome, wait_s=wait_s)
+    rows = bench.run(task, [task.baseline, *sides], stamp, outcome, command="dispatch", **how)
     bench.judge_rows(rows, outcome)
     choices = choose(task, rows)
     (task.folder / "solution" / DISPATCHER).write_text(code(task, choices))
