@@ -33,7 +33,13 @@ class Axis:
         self.names = tuple(dict.fromkeys(re.findall(r"[a-zA-Z_]\w*(?![\w(])", text)))
         self.rounds = "ceil(" in text or "pad(" in text
         # It works on PyTorch's symbolic sizes too.
+        self.text = text
         self.value = eval(f"lambda {', '.join(self.names)}: {text}")
+
+    @property
+    def is_name(self) -> bool:
+        """Is it one axis alone?"""
+        return self.text.isidentifier() and self.text != LEADING
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
         """Raises KeyError where a size is unknown."""
@@ -175,6 +181,11 @@ class Contract:
                         sizes[LEADING] = math.prod(leading)
                 for axis, size in zip(axes, named, strict=True):
                     axis.solve(size, sizes)
+        for field in self.inputs:  # an axis that only absent inputs name is empty
+            if given.get(field.name) is None:
+                for axis in field.pattern[1]:
+                    if axis.is_name:
+                        sizes.setdefault(axis.text, 0)
         return [self._shape(field, leading, sizes, misfit) for field in wanted]
 
     def _misfit(self, field: Field, shape: Sequence[int]) -> str:

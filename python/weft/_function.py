@@ -44,8 +44,8 @@ def framework_of(array: Any) -> Framework:
 
 def run(op: Op, values: Values) -> Any:
     """A call, by the framework of its first array."""
-    for name in op.positional:
-        if values[name] is not None:
+    for name in (*op.positional, *(field.name for field in op.contract.outputs)):
+        if values[name] is not None and not isinstance(values[name], bool):
             return framework_of(values[name]).run(op, values)
     raise TypeError(f"{op.name}() needs an array for one of {', '.join(op.positional)}")
 

@@ -3,7 +3,8 @@
 The table `names.csv` binds each to an op: `fields` are its tensors in the order in which that library's entry takes
 its inputs (with the dtypes that it takes; weft's op takes more), `fixed` what the name stands for, in the words of a
 case line: an option's value, an output's dtype, `true` for an optional output, `@field` for one that is the memory of
-an input (JAX: returned instead). `differs` says where results or demands are not those of the source. Any keyword of
+an input (JAX: returned instead), for one of its own tensors the view of it that the op gets (`x=flat`, `x=turned`).
+`differs` says where results or demands are not those of the source. Any keyword of
 the op can be given beside.
 """
 
@@ -48,6 +49,21 @@ def _read() -> dict[str, Row]:
 ROWS = _read()
 
 
+# Views by word; frameworks that have none make copies.
+_VIEWS: dict[str, Callable[[Any], Any]] = {
+    "flat": lambda array: array.reshape(-1),
+    "turned": lambda array: array.swapaxes(-1, -2),
+}
+
+
+def viewed(row: Row, tensors: dict[str, Any]) -> dict[str, Any]:
+    """The tensors as the op gets them."""
+    return {
+        name: _VIEWS[row.fixed[name]](tensor) if row.fixed.get(name) in _VIEWS else tensor
+        for name, tensor in tensors.items()
+    }
+
+
 def _value(option: Option, word: str) -> Any:
     if option.kind == "choice":
         return word
@@ -60,6 +76,8 @@ def _preset(row: Row, tensors: dict[str, Any]) -> dict[str, Any]:
     optional = {field.name for field in OPS[row.op].contract.outputs if field.optional}
     preset: dict[str, Any] = {}
     for name, word in row.fixed.items():
+        if word in _VIEWS:
+            continue
         if name in options:
             preset[name] = _value(options[name], word)
         elif word.startswith("@"):
@@ -86,7 +104,7 @@ def _function(row: Row) -> Callable[..., Any]:
         missing = [name for name in row.fields if tensors.get(name) is None]
         if missing:
             raise TypeError(f"{row.name}() needs {', '.join(missing)}")
-        return run(op, op.bind((), _preset(row, tensors) | tensors | kwargs))
+        return run(op, op.bind((), _preset(row, tensors) | viewed(row, tensors) | kwargs))
 
     fixed = ", ".join(f"{name}={word}" for name, word in row.fixed.items()) or "nothing"
     differs = f" What differs: {row.differs}." if row.differs else ""

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -48,6 +49,22 @@ T peek(const void* op, std::size_t offset) {
 template <class T>
 void poke(void* op, std::size_t offset, T value) {
     std::memcpy(static_cast<char*>(op) + offset, &value, sizeof(T));
+}
+
+// An axis that only absent inputs name is empty: nothing of theirs lies beside what is there.
+void bind_absent(const Contract& contract, const void* op, AxisSizes& sizes) {
+    std::array<bool, kMaxAxes> named{}, absent{};
+    for (const Field& field : contract.fields()) {
+        const bool present = static_cast<bool>(Contract::tensor(op, field));
+        for (const AxisExpression& axis : field.pattern.axes) {
+            if (!axis.is_name()) continue;
+            auto& list = present || field.writes() ? named : absent;
+            list[static_cast<std::size_t>(axis.axis())] = true;
+        }
+    }
+    for (std::size_t axis = 0; axis < kMaxAxes; ++axis) {
+        if (absent[axis] && !named[axis] && sizes.size[axis] == kUnknown) sizes.size[axis] = 0;
+    }
 }
 
 }  // namespace
@@ -217,6 +234,7 @@ void Contract::finish() {
 AxisSizes Contract::check(const void* op) const {
     AxisMatcher matcher(axes_);
     check_options(op, matcher.sizes);
+    bind_absent(*this, op, matcher.sizes);
     const Tensor* first = nullptr;
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);

@@ -177,6 +177,10 @@ struct PartVector {
     int count;
 };
 
+// Whether it is a row's first one.
+__device__ __forceinline__ bool begins_row(const WholeVector& at) { return at.vector == 0; }
+__device__ __forceinline__ bool begins_row(const PartVector& at) { return at.column == 0; }
+
 template <class T, int N>
 __device__ __forceinline__ Vec<T, N> load(const VectorRows& rows, const WholeVector& at) {
     const char* row = static_cast<const char*>(rows.data) + std::uint64_t{at.row} * rows.pitch;
@@ -203,11 +207,29 @@ __device__ __forceinline__ void store(const VectorRows& rows, const PartVector& 
     store_vector(to, from_floats<T>(values), at.count, rows.aligned);
 }
 
+// A vector that is one row for all rows.
+inline VectorRows shared_vector(const Tensor& tensor, int width) {
+    VectorRows rows = vector_rows(tensor, width);
+    rows.stride = rows.pitch = 0;
+    return rows;
+}
+
 // Kernels are templates over their dtypes. For the pairs that production runs, and operands of whole vectors,
 // there is an instantiation in which everything is known: its code is straight, its loads are in flight
 // together. All else takes an instantiation whose output has the type Any: its dtype is chosen once, outside
 // of the loops, and vectors may be parts.
 struct Any {};
+// A vector, widened. T is Any where the operand's dtype is not known.
+template <class T, int N, class At>
+__device__ __forceinline__ void load_row(const VectorRows& in, const At& at, float (&values)[N]) {
+    if constexpr (std::is_same_v<T, Any>) {
+        with_type(in.dtype, [&](auto* type) {
+            to_floats(load<std::remove_pointer_t<decltype(type)>, N>(in, at), values);
+        });
+    } else {
+        to_floats(load<T, N>(in, at), values);
+    }
+}
 template <class In_, class Out_ = In_>
 struct Types {
     using In = In_;
@@ -264,6 +286,22 @@ __device__ __forceinline__ void for_each_vector(const RowTiles& tiles, [[maybe_u
         if (at.row < static_cast<unsigned>(tiles.rows) && at.vector < tiles.vectors)
             body(static_cast<Out*>(nullptr), at);
     }
+}
+
+// Elements [0, count) of a vector at element `index` of an array of fp32, bf16 or fp16, widened; `fill` where there is no
+// array.
+template <int N>
+__device__ __forceinline__ void load_floats_or(float fill, DType dtype, const void* data, std::int64_t index,
+                                               float (&values)[N], int count, bool aligned) {
+    if (data == nullptr) {
+#pragma unroll
+        for (float& value : values) value = fill;
+        return;
+    }
+    with_wide_type(dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        to_floats(load_vector<N>(static_cast<const T*>(data) + index, count, aligned), values);
+    });
 }
 
 // Elements [0, count) of `values` as `dtype`, at element `index` of an array.

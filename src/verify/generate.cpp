@@ -55,6 +55,10 @@ class Draw {
         constexpr std::int64_t kLeading[] = {1, 1, 2, 3, 4, 5, 7, 8, 17, 33, 64, 129};
         AxisSizes& all = matcher_.sizes;
         all.leading_rank = static_cast<int>(random_.below(4)) == 0 ? static_cast<int>(random_.below(4)) : 1;
+        for (const Field& f : contract_.fields()) {
+            if (f.pattern.ellipsis)
+                all.leading_rank = std::min(all.leading_rank, kMaxRank - static_cast<int>(f.pattern.axes.size()));
+        }
         for (int i = 0; i < all.leading_rank; ++i) {
             all.leading[static_cast<std::size_t>(i)] =
                 all.leading_rank == 1 ? random_.pick(kLeading) : 1 + random_.below(4);

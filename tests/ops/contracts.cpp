@@ -135,8 +135,10 @@ TEST_P(EveryOp, WrongDtypesAndRanksAreRejectedByName) {
                             }),
                             testing::StartsWith(prefix + "expected dtype "));
             }
-            const auto shares_axes = std::count_if(contract().fields().begin(), contract().fields().end(),
-                                                   [](const Field& other) { return other.pattern.ellipsis; });
+            std::size_t shares_axes = 0;
+            for (std::size_t other = 0; other < c->tensors.size(); ++other)
+                shares_axes +=
+                    c->tensors[other].present && contract().fields()[other].pattern.ellipsis ? 1 : 0;
             if (f.pattern.ellipsis && shares_axes == 1) continue;  // nothing says what its shape must be
             EXPECT_THAT(message([&](TensorSpec& t) {
                             t.shape.assign(6, 3);

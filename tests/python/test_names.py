@@ -6,7 +6,7 @@ import pytest
 import torch
 import weft
 from weft._op import OPS
-from weft.names import ROWS
+from weft.names import ROWS, viewed
 from weft.torch import DTYPES
 
 from tests.oracles.test_oracles import load_oracle
@@ -14,17 +14,21 @@ from tests.python import cases
 
 SIZES = {"dim": 24, "hidden": 24, "tokens": 5, "heads": 4, "head_dim": 16, "q_heads": 3, "kv_heads": 1}
 SIZES |= {"cache_tokens": 5, "table": 8, "half": 8, "batch": 2, "q_tokens": 5, "kv_tokens": 5, "group": 1}
-SIZES |= {"k": 24, "n": 16, "vocab": 11, "views": 1, "rows": 2, "cols": 2, "patch": 14, "channels": 3}
+SIZES |= {"k": 24, "n": 16, "vocab": 11, "views": 1, "rows": 2, "cols": 2, "patch": 14, "channels": 32}
+SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spatial": 10}
+SIZES |= {"frames": 2, "cache_frames": 1, "n": 24}
 LEADING = (5,)
 # Of the largest rounding step of a dtype; attention rounds its weights too.
-STEPS = {"fp32": 1e-5, "fp16": 2**-9, "bf16": 2**-6, "fp8_e4m3": 2**-3}
+STEPS = {"fp32": 1e-5, "fp16": 2**-9, "bf16": 2**-6, "fp8_e4m3": 2**-3, "int32": 0, "int64": 0}
 
 
 def tensor_of(row, name, generator):
     field = next(f for f in OPS[row.op].contract.fields if f.name == name)
     ellipsis, axes = field.pattern
     leading = (2,) if row.op == "rope" else LEADING if ellipsis else ()
-    shape = (*(leading if ellipsis else ()), *(axis.evaluate(SIZES) for axis in axes))
+    integers = [option for option in OPS[row.op].contract.options if option.kind == "integer"]
+    sizes = SIZES | {option.name: int(row.fixed.get(option.name, option.default)) for option in integers}
+    shape = (*(leading if ellipsis else ()), *(axis.evaluate(sizes) for axis in axes))
     if field.dtypes[0].startswith("int"):
         return torch.randint(0, SIZES["vocab"], shape, generator=generator).to(DTYPES[row.fields[name]])
     values = torch.rand(shape, generator=generator) + 0.25 if name.endswith("scale") else None
@@ -42,7 +46,7 @@ def test_a_name_is_its_op_with_options(name):
     contract = OPS[row.op].contract
     generator = torch.Generator().manual_seed(3)
     tensors = {field: tensor_of(row, field, generator) for field in row.fields}
-    inputs = {field: real(tensor) for field, tensor in tensors.items()}
+    inputs = {field: real(tensor) for field, tensor in viewed(row, tensors).items()}
     options = {o.name: o.default for o in contract.options}
     for key, word in row.fixed.items():
         if key in options:
@@ -60,10 +64,12 @@ def test_a_name_is_its_op_with_options(name):
     for key, value in expected.items():
         if key not in named:
             continue
-        got, exact = named[key].double(), torch.from_numpy(value).double().reshape(named[key].shape)
+        got, exact = named[key].double(), torch.as_tensor(value).double()
+        exact = exact.reshape(named[key].shape) if exact.ndim else exact.expand(named[key].shape)
+        exact = exact.half().double() if dtypes[key] == "fp16" else exact
         step = STEPS[dtypes[key]]
         exact = exact.clamp(-448, 448) if dtypes[key] == "fp8_e4m3" else exact
-        assert ((got - exact).abs() <= step * (exact.abs() + 0.1)).all(), key
+        assert ((got == exact) | ((got - exact).abs() <= step * (exact.abs() + 0.1))).all(), key
         compared += 1
     assert compared > 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import weft
@@ -44,3 +46,55 @@ def test_rows_picked_from_a_table():
     index = torch.randint(0, 5, (40,), device=DEVICE)
     expected = x * (1 + scale[index]) + shift[index]
     assert torch.equal(weft.modulate(x, index=index, scale=scale, shift=shift, rounding="eager"), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_euler_step(dtype):
+    torch.manual_seed(10)
+    sample, velocity, conditional = (draw(3, 40, 64, dtype=dtype) for _ in range(3))
+    tensors = {"velocity": velocity, "sample": sample, "conditional": conditional}
+    expected = sample + 0.1 * (velocity + 4.5 * (conditional - velocity))
+    assert torch.equal(weft.euler_step(**tensors, step=0.1, guidance=4.5, rounding="eager"), expected)
+    if dtype != torch.float32:
+        assert not torch.equal(weft.euler_step(**tensors, step=0.1, guidance=4.5), expected)
+    wide = sample.float()
+    assert torch.equal(
+        weft.euler_step(velocity, sample=wide, step=-0.25, rounding="eager"), wide - 0.25 * velocity
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sums_before_an_activation(dtype):
+    torch.manual_seed(11)
+    x, add, bias = draw(40, 64, dtype=dtype), draw(40, 64, dtype=dtype), draw(64, dtype=dtype)
+    call = {"add": add, "bias": bias, "activation": "relu"}
+    expected = torch.relu(x + add + bias)
+    assert torch.equal(weft.activation(x, **call, rounding="eager"), expected)
+    assert not torch.equal(weft.activation(x, **call), expected)
+
+
+ACTIVATIONS = {
+    "silu": torch.nn.functional.silu,
+    "sigmoid": torch.sigmoid,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "gelu_erf": torch.nn.functional.gelu,
+    "hardswish": torch.nn.functional.hardswish,
+}
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="the CPU's reference computes in double")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_have_the_operators_bits(name, dtype):
+    torch.manual_seed(12)
+    x = 3 * draw(200, 1000, dtype=dtype)
+    assert torch.equal(weft.activation(x, activation=name, rounding="eager"), ACTIVATIONS[name](x))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="the CPU's reference computes in double")
+def test_timestep_embedding():
+    t = torch.rand(300, device=DEVICE) * 1000
+    exponent = -math.log(10000) * torch.arange(128, dtype=torch.float32, device=DEVICE) / 128
+    angle = t[:, None] * torch.exp(exponent)[None]
+    expected = torch.cat([torch.sin(angle), torch.cos(angle)], -1)
+    assert torch.equal(weft.timestep_embedding(t, dim=256), expected)

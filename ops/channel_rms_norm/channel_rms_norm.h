@@ -1,0 +1,54 @@
+// channel_rms_norm: the channels of each place brought to length √channels.
+#pragma once
+
+#include "weft/contract.h"
+
+namespace weft {
+
+// out = act(x / max(‖x‖₂, eps) · √channels · weight + bias), the norm over the channels of one place. `spatial` is the
+// places as one axis: of channels-first tensors and of channels-last ones a view, whatever their strides.
+//
+// It is a root-mean-square norm whose eps is a floor of the length, not a part of the mean.
+struct ChannelRmsNorm {
+    static constexpr std::string_view kName = "channel_rms_norm";
+    enum class Activation { none, silu };
+
+    Tensor x{}, weight{}, bias{}, out{};
+    float eps = 1e-12f;
+    Activation activation = Activation::none;
+
+    static const Contract& contract();
+};
+
+inline const Contract& ChannelRmsNorm::contract() {
+    using Op = ChannelRmsNorm;
+    static const Contract contract =
+        Describe<Op>(std::string(kName),
+                     "out = act(x / max(‖x‖₂, eps) · √channels · weight + bias) over channels")
+            .in("x", &Op::x, "batch channels spatial", kFloat, "channels first, or a view of channels last")
+            .layout(Layout::strided)
+            .in("weight", &Op::weight, "channels", kFloat, "absent: 1")
+            .optional()
+            .in("bias", &Op::bias, "channels", kFloat, "absent: 0")
+            .optional()
+            .out("out", &Op::out, "batch channels spatial", kFloat, "the normalised tensor")
+            .layout(Layout::strided)
+            .in_place_of("x")
+            .option("eps", &Op::eps, 1e-30, 1e30, "the least length that is divided by", {1e-12, 1e-6, 10})
+            .option("activation", &Op::activation, {"none", "silu"}, "applied last")
+            .flops(+[](const Op& op) { return 6.0 * static_cast<double>(op.x.numel()); })
+            .independent({"batch", "spatial"})
+            .tolerance(
+                "(24 + channels/32)·ε₃₂·|n·weight|, n = x/max(‖x‖₂, eps)·√channels, and 2·ε₃₂ of the result; "
+                "SiLU "
+                "as activation's, times 1.13")
+            .sizes("batch", {1, 1, 2})
+            .sizes("channels", {1, 3, 8, 16, 32, 96, 100, 256, 1024})
+            .sizes("spatial", {1, 5, 16, 64, 100})
+            .source(
+                "WanRMS_norm of diffusers; wan_rmsnorm_silu, channel_rmsnorm_silu_nhwc of SGLang's diffusion "
+                "kernels");
+    return contract;
+}
+
+}  // namespace weft

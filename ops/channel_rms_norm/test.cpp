@@ -1,0 +1,47 @@
+// channel_rms_norm: what generated cases don't say.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "ops/channel_rms_norm/channel_rms_norm.h"
+#include "tests/ops/support.h"
+
+namespace weft {
+namespace {
+
+using test::configuration;
+using test::HostTensor;
+using test::rejection;
+using ::testing::HasSubstr;
+
+TEST(ChannelRmsNorm, RejectsWhatTheContractExcludes) {
+    EXPECT_THAT(rejection("channel_rms_norm x=bf16[1,12,64] weight=bf16[64] out=bf16[1,12,64]"),
+                HasSubstr("channel_rms_norm.weight: expected [channels=12], got [64]"));
+    EXPECT_THAT(rejection("channel_rms_norm x=bf16[1,12,64] out=bf16[1,12,63]"),
+                HasSubstr("channel_rms_norm.out"));
+}
+
+TEST(ChannelRmsNorm, EpsIsAFloorOfTheLength) {
+    for (const Device device : test::host_devices()) {
+        // Places (3, 4) and (0, 0), channels first.
+        HostTensor x(DType::fp32, {1, 2, 2}, {3, 0, 4, 0}), out(DType::fp32, {1, 2, 2});
+        run(ChannelRmsNorm{.x = x.on(device), .out = out.on(device)});
+        EXPECT_NEAR(out[0], 0.6 * std::sqrt(2.0), 1e-6);
+        EXPECT_NEAR(out[2], 0.8 * std::sqrt(2.0), 1e-6);
+        EXPECT_EQ(out[1], 0);  // not 0/0
+        run(ChannelRmsNorm{.x = x.on(device), .out = out.on(device), .eps = 10});
+        EXPECT_NEAR(out[0], 0.3 * std::sqrt(2.0), 1e-6);
+    }
+}
+
+TEST(ChannelRmsNorm, PolicyFollowsTheLayout) {
+    if (configuration("channel_rms_norm x=bf16[1,8,4] out=bf16[1,8,4]").empty()) GTEST_SKIP() << "no kernels";
+    EXPECT_THAT(
+        configuration("channel_rms_norm x=bf16[1,96,4096]{393216,1,96} out=bf16[1,96,4096]{393216,1,96}"),
+        HasSubstr("channels_last: lanes=4 a place, blocks=64"));
+    EXPECT_THAT(configuration("channel_rms_norm x=bf16[1,96,4096] out=bf16[1,96,4096]"),
+                HasSubstr("channels_apart: a thread a place, blocks=16"));
+}
+
+}  // namespace
+}  // namespace weft

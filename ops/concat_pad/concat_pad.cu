@@ -1,0 +1,104 @@
+// concat_pad on the GPU and in the emulator: policy and launch.
+#include "ops/concat_pad/concat_pad.h"
+
+#include "ops/concat_pad/kernel.cuh"
+#include "weft/op.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+struct Plan {
+    std::int64_t size[5] = {};
+    PadAxis axis[5] = {};
+    int word = 1;  // bytes
+};
+
+// out's axes by their strides, the smallest first.
+Plan in_elements(const ConcatPad& op) {
+    const std::int64_t kept = op.cache ? op.cache.dim(2) : 0;
+    const std::int64_t before[] = {0, 0, op.front, op.top, op.left};
+    int order[] = {4, 3, 2, 1, 0};
+    const auto key = [&](int axis) { return op.out.shape[axis] > 1 ? op.out.stride[axis] : INT64_MAX; };
+    std::stable_sort(order, order + 5, [&](int a, int b) { return key(a) < key(b); });
+    Plan plan;
+    for (int i = 0; i < 5; ++i) {
+        const int axis = order[i];
+        plan.size[i] = op.out.shape[axis];
+        plan.axis[i] = {.out = op.out.stride[axis],
+                        .x = op.x.stride[axis],
+                        .cache = op.cache ? op.cache.stride[axis] : 0,
+                        .before = before[axis],
+                        .inside = op.x.dim(axis) + (axis == 2 ? kept : 0),
+                        .kept = axis == 2 ? kept : 0};
+    }
+    return plan;
+}
+
+// Longer words where the innermost axis is whole in all tensors and every row begins with one.
+Plan plan_of(const ConcatPad& op) {
+    Plan plan = in_elements(op);
+    const int element = bits(op.out.dtype) / 8;
+    plan.word = element;
+    const PadAxis& inner = plan.axis[0];
+    const bool same = inner.inside == plan.size[0] && inner.kept == 0 && inner.out == 1 && inner.x == 1 &&
+                      (!op.cache || inner.cache == 1);
+    if (!same) return plan;
+    const auto place = [](const Tensor& t) { return t ? reinterpret_cast<std::uintptr_t>(t.data) : 0; };
+    std::uintptr_t mixed = place(op.x) | place(op.cache) | place(op.out);
+    mixed |= static_cast<std::uintptr_t>(plan.size[0] * element);
+    for (int i = 1; i < 5; ++i) {
+        const PadAxis& axis = plan.axis[i];
+        if (plan.size[i] > 1)
+            mixed |= static_cast<std::uintptr_t>((axis.out | axis.x | axis.cache) * element);
+    }
+    if (mixed % 16 != 0) return plan;
+    plan.word = 16;
+    const int in_word = 16 / element;
+    plan.size[0] /= in_word;
+    plan.axis[0].inside /= in_word;
+    for (int i = 1; i < 5; ++i) {
+        PadAxis& axis = plan.axis[i];
+        axis.out /= in_word, axis.x /= in_word, axis.cache /= in_word;
+    }
+    return plan;
+}
+
+kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {
+    std::int64_t rows = 1;
+    for (int i = 1; i < 5; ++i) rows *= plan.size[i];
+    return kit::tile_rows(rows, plan.size[0], 1, batch_of(plan.word), device);
+}
+
+void launch(const ConcatPad& op, Context& context) {
+    const Plan plan = plan_of(op);
+    PadParams p{.x = op.x.data,
+                .cache = op.cache ? op.cache.data : nullptr,
+                .out = op.out.data,
+                .rows = {},
+                .axis = {}};
+    std::copy_n(plan.axis, 5, p.axis);
+    for (int i = 1; i < 5; ++i) p.rows.add(plan.size[i]);
+    const kit::RowTiles t = tiles(plan, context.info());
+    const auto with_word = [&](auto* type) {
+        using Word = std::remove_pointer_t<decltype(type)>;
+        kit::launch("concat_pad", concat_pad<Word>, t.shape(), context.stream(), p, t);
+    };
+    switch (plan.word) {
+        case 16: return with_word(static_cast<uint4*>(nullptr));
+        case 4: return with_word(static_cast<unsigned*>(nullptr));
+        case 2: return with_word(static_cast<unsigned short*>(nullptr));
+        default: return with_word(static_cast<unsigned char*>(nullptr));
+    }
+}
+
+const RegisterImplementations<ConcatPad> kKernels{
+    kit::kTarget,
+    {{"words", +[](const ConcatPad&, const DeviceInfo&) -> const char* { return nullptr; },
+      +[](const ConcatPad& op, const DeviceInfo& device) {
+          const Plan plan = plan_of(op);
+          return "words of " + std::to_string(plan.word) + ", " + tiles(plan, device).describe();
+      },
+      launch}}};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,68 @@
+// nms: what generated cases don't say.
+#include <gmock/gmock.h>
+
+#include "ops/nms/nms.h"
+#include "tests/ops/support.h"
+
+namespace weft {
+namespace {
+
+using test::HostTensor;
+using test::rejection;
+using ::testing::HasSubstr;
+
+TEST(Nms, RejectsWhatTheContractExcludes) {
+    EXPECT_THAT(rejection("nms boxes=fp32[5,3] scores=fp32[5] keep=int64[5] count=int32[1]"),
+                HasSubstr("nms.boxes: expected"));
+    EXPECT_THAT(rejection("nms boxes=fp32[5,4] scores=fp32[4] keep=int64[5] count=int32[1]"),
+                HasSubstr("nms.scores: expected [n=5], got [4]"));
+}
+
+// A chain of boxes, each of which overlaps the next: every second one is kept, and whether one is depends on all before
+// it. A kernel whose threads read each other's verdicts while they are made loses some; it also gave back places in the
+// sorted order in place of indices.
+TEST(Nms, AChainOfOverlapsIsResolvedInOrder) {
+    constexpr int kN = 300;
+    for (const Device device : test::host_devices()) {
+        HostTensor boxes(DType::fp32, {kN, 4}), scores(DType::fp32, {kN}), keep(DType::int64, {kN}),
+            count(DType::int32, {1});
+        for (int place = 0; place < kN; ++place) {
+            const int i = place * 7 % kN;  // the order of scores is not that of indices
+            boxes.set(i * 4 + 0, place * 0.25);
+            boxes.set(i * 4 + 1, 0);
+            boxes.set(i * 4 + 2, place * 0.25 + 1);
+            boxes.set(i * 4 + 3, 1);
+            scores.set(i, kN - place);
+        }
+        // Neighbours share 0.6 of their union, the next but one 1/3.
+        run(Nms{.boxes = boxes.on(device),
+                .scores = scores.on(device),
+                .keep = keep.on(device),
+                .count = count.on(device)});
+        EXPECT_EQ(count[0], kN / 2);
+        for (int i = 0; i < kN; ++i) ASSERT_EQ(keep[i], i < kN / 2 ? 2 * i * 7 % kN : -1) << i;
+    }
+}
+
+TEST(Nms, NoBoxesAndEmptyOnes) {
+    for (const Device device : test::host_devices()) {
+        HostTensor boxes(DType::fp32, {0, 4}), scores(DType::fp32, {0}), keep(DType::int32, {0}),
+            count(DType::int32, {1}, {5});
+        run(Nms{.boxes = boxes.on(device),
+                .scores = scores.on(device),
+                .keep = keep.on(device),
+                .count = count.on(device)});
+        EXPECT_EQ(count[0], 0);
+        // Two boxes of no area at one place: 0/0 is no overlap.
+        HostTensor points(DType::fp32, {2, 4}), equal(DType::fp32, {2}), both(DType::int32, {2});
+        run(Nms{.boxes = points.on(device),
+                .scores = equal.on(device),
+                .keep = both.on(device),
+                .count = count.on(device)});
+        EXPECT_EQ(count[0], 2);
+        EXPECT_EQ(both[1], 1);
+    }
+}
+
+}  // namespace
+}  // namespace weft

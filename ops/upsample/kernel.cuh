@@ -1,0 +1,97 @@
+// upsample's kernels.
+#pragma once
+
+#include "kit/axis_walk.cuh"
+#include "kit/elementwise.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
+
+// One axis of out: its strides, by how much x is smaller, and what the rest of the division by that counts for.
+struct UpAxis {
+    std::int64_t out, residual, x;
+    kit::Divisor scale;
+    unsigned part;  // of width 1, of height width_scale, …; 0: the axis is not repeated
+};
+
+struct UpParams {
+    const void *x, *residual;  // residual may be null
+    void* out;
+    DType x_dtype, residual_dtype, out_dtype;
+    kit::AxisWalk rows;     // out's axes but the innermost
+    UpAxis axis[kMaxRank];  // the innermost first
+    std::int64_t channel;   // x's stride of channels
+    unsigned shuffle, all;  // channels of x for one of out; elements that one becomes
+};
+
+// Where an element of out comes from, found axis by axis.
+struct Place {
+    std::int64_t out = 0, residual = 0, x = 0;
+    unsigned part = 0;
+
+    __device__ __forceinline__ void step(const UpAxis& axis, std::int64_t index) {
+        out += index * axis.out;
+        residual += index * axis.residual;
+        if (axis.part == 0) {
+            x += index * axis.x;
+            return;
+        }
+        const unsigned whole = axis.scale.quotient(static_cast<unsigned>(index));
+        x += whole * axis.x;
+        part += (static_cast<unsigned>(index) - whole * axis.scale.divisor) * axis.part;
+    }
+};
+
+// What     out = x repeated (+ residual)
+// Mapping  a thread owns one vector of 8 channels of a row (kit/elementwise.cuh)
+// Traffic  residual and out once, x once and then from L2: bound by memory
+// Needs    channels contiguous and whole aligned vectors in all tensors, which have the dtype T; shuffle 1
+template <class T>
+__global__ void __launch_bounds__(256)
+    upsample_vectors(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
+        Place at;
+        p.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.axis[axis + 1], index); });
+        auto vector = kit::load_aligned<kWidth>(static_cast<const T*>(p.x) + at.x + column);
+        if (p.residual != nullptr) {
+            const auto other =
+                kit::load_aligned<kWidth>(static_cast<const T*>(p.residual) + at.residual + column);
+            float sum[kWidth], add[kWidth];
+            kit::to_floats(vector, sum);
+            kit::to_floats(other, add);
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i) sum[i] += add[i];
+            vector = kit::from_floats<T>(sum);
+        }
+        kit::store_aligned(static_cast<T*>(p.out) + at.out + column, vector);
+    });
+}
+
+// What     the same for any strides and dtypes
+// Mapping  a thread owns batches of 4 elements along out's innermost axis
+// Traffic  out (and residual) once in whole lines; x as its strides lie
+__global__ void __launch_bounds__(256) upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::for_each_tile<1, 4>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
+        Place place;
+        p.rows.each(row, [&](int axis, std::int64_t index) { place.step(p.axis[axis + 1], index); });
+#pragma unroll
+        for (int b = 0; b < 4; ++b) {
+            if (column + b * step >= tiles.dim) continue;
+            Place at = place;
+            at.step(p.axis[0], column + b * step);
+            at.x += at.part * p.shuffle / p.all * p.channel;
+            float value = kit::load_as(p.x_dtype, p.x, at.x);
+            if (p.residual != nullptr) value += kit::load_as(p.residual_dtype, p.residual, at.residual);
+            kit::store_as(p.out_dtype, p.out, at.out, value);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

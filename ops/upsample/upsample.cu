@@ -1,0 +1,104 @@
+// upsample on the GPU and in the emulator: policy and launches.
+#include "ops/upsample/upsample.h"
+
+#include "ops/upsample/kernel.cuh"
+#include "weft/op.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// out's axes by their strides, the smallest first.
+void order_axes(const Tensor& out, int (&order)[kMaxRank]) {
+    for (int i = 0; i < out.rank; ++i) order[i] = out.rank - 1 - i;
+    const auto key = [&](int axis) { return out.shape[axis] > 1 ? out.stride[axis] : INT64_MAX; };
+    std::stable_sort(order, order + out.rank, [&](int a, int b) { return key(a) < key(b); });
+}
+
+UpAxis up_axis(const Upsample& op, int axis) {
+    const std::int64_t scale[] = {op.time_scale, op.height_scale, op.width_scale};
+    const std::int64_t part[] = {op.height_scale * op.width_scale, op.width_scale, 1};
+    const int place = axis - (op.out.rank - 4);
+    UpAxis up{.out = op.out.stride[axis],
+              .residual = op.residual ? op.residual.stride[axis] : 0,
+              .x = op.x.stride[axis],
+              .scale = {},
+              .part = 0};
+    if (place == 3) up.x *= op.shuffle;
+    if (place < 0 || place == 3 || scale[place] == 1) return up;
+    up.scale = kit::Divisor::of(scale[place]);
+    up.part = static_cast<unsigned>(part[place]);
+    return up;
+}
+
+UpParams params(const Upsample& op) {
+    UpParams p{.x = op.x.data,
+               .residual = op.residual ? op.residual.data : nullptr,
+               .out = op.out.data,
+               .x_dtype = op.x.dtype,
+               .residual_dtype = op.residual ? op.residual.dtype : op.x.dtype,
+               .out_dtype = op.out.dtype,
+               .rows = {},
+               .axis = {},
+               .channel = op.x.stride[op.x.rank - 1],
+               .shuffle = static_cast<unsigned>(op.shuffle),
+               .all = static_cast<unsigned>(op.time_scale * op.height_scale * op.width_scale)};
+    int order[kMaxRank];
+    order_axes(op.out, order);
+    for (int i = 0; i < op.out.rank; ++i) {
+        p.axis[i] = up_axis(op, order[i]);
+        if (i > 0) p.rows.add(op.out.shape[order[i]]);
+    }
+    return p;
+}
+
+bool moves_vectors(const Upsample& op) {
+    const auto allows = [&](const Tensor& t) {
+        return !t || (t.dtype == op.x.dtype && t.stride[t.rank - 1] == 1 && kit::rows_aligned(t, kWidth));
+    };
+    return op.shuffle == 1 && op.out.dim(-1) % kWidth == 0 && allows(op.x) && allows(op.residual) &&
+           allows(op.out);
+}
+
+kit::RowTiles tiles(const Upsample& op, const DeviceInfo& device) {
+    int order[kMaxRank];
+    order_axes(op.out, order);
+    const std::int64_t inner = std::max<std::int64_t>(1, op.out.shape[order[0]]);
+    const bool vectors = moves_vectors(op);
+    return kit::tile_rows(op.out.numel() / inner, inner, vectors ? kWidth : 1, vectors ? 1 : 4, device);
+}
+
+const char* decline(const Upsample& op, const DeviceInfo&) {
+    for (int i = 0; i < op.out.rank; ++i) {
+        if (op.out.shape[i] >> 31 != 0) return "an axis of 2^31 elements or more";
+    }
+    return op.time_scale * op.height_scale * op.width_scale * op.shuffle >> 32 == 0
+               ? nullptr
+               : "scales whose product is 2^32 or more";
+}
+
+const char* decline_vectors(const Upsample& op, const DeviceInfo& device) {
+    if (!moves_vectors(op)) return "channels are not whole aligned vectors of one dtype in all tensors";
+    return decline(op, device);
+}
+
+void launch_vectors(const Upsample& op, Context& context) {
+    const kit::RowTiles t = tiles(op, context.info());
+    kit::with_input(op.x.dtype, [&](auto* type) {
+        kit::launch("upsample_vectors", upsample_vectors<std::remove_pointer_t<decltype(type)>>, t.shape(),
+                    context.stream(), params(op), t);
+    });
+}
+
+void launch(const Upsample& op, Context& context) {
+    const kit::RowTiles t = tiles(op, context.info());
+    kit::launch("upsample", upsample, t.shape(), context.stream(), params(op), t);
+}
+
+std::string config(const Upsample& op, const DeviceInfo& device) { return tiles(op, device).describe(); }
+
+const RegisterImplementations<Upsample> kKernels{
+    kit::kTarget,
+    {{"vectors", decline_vectors, config, launch_vectors}, {"elements", decline, config, launch}}};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,42 @@
+// The indices of several axes from one number, for kernels over tensors of any strides.
+#pragma once
+
+#include <cstdint>
+
+#include "kit/divisor.cuh"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+// Axes, the fastest first; number n is index i0 + size0 · (i1 + size1 · …).
+struct AxisWalk {
+    static constexpr int kMost = 7;
+    int axes = 0;
+    bool wide = false;  // 2^31 numbers or more
+    std::int64_t size[kMost] = {};
+    Divisor divisor[kMost];
+
+    // Host.
+    void add(std::int64_t n) {
+        size[axes] = n;
+        if (n >> 31 == 0) divisor[axes] = Divisor::of(n);
+        ++axes;
+        wide = count() >> 31 != 0;
+    }
+    std::int64_t count() const {
+        std::int64_t n = 1;
+        for (int i = 0; i < axes; ++i) n *= size[i];
+        return n;
+    }
+
+    // Calls use(axis, index) for each axis.
+    template <class Use>
+    __device__ __forceinline__ void each(std::int64_t n, Use use) const {
+        for (int i = 0; i < axes; ++i) {
+            const std::int64_t rest = wide ? n / size[i] : divisor[i].quotient(static_cast<unsigned>(n));
+            use(i, n - rest * size[i]);
+            n = rest;
+        }
+    }
+};
+
+}  // namespace weft::inline WEFT_TARGET::kit
