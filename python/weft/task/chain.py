@@ -191,7 +191,9 @@ def verdicts(rows: list[dict[str, Any]]) -> list[str]:
     """Per row: what a chain takes each way, and what is left of the kernel's gain under the compiler."""
     lines = []
     times = {
-        (r["workload"], r["name"]): r["us"] for r in rows if (r["time"], r["cache"]) == ("device", "cold")
+        (r["workload"], r["name"]): r["us"]
+        for r in rows
+        if (r["time"], r["cache"]) == ("device", "cold") and r["side"] != "noise"
     }
     for workload in dict.fromkeys(row["workload"] for row in rows):
         for kind in ("eager", "compiled"):
