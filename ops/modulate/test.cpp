@@ -21,6 +21,8 @@ TEST(Modulate, RejectsWhatTheContractExcludes) {
                 HasSubstr("modulate.shift: expected at least one row"));
     EXPECT_THAT(rejection("modulate x=bf16[6,8] scale=fp32[8] out=bf16 rounding=eager"),
                 HasSubstr("modulate.scale: expected x's dtype with rounding=eager, got fp32"));
+    EXPECT_THAT(rejection("modulate x=bf16[6,8] index=int32[6] shift=bf16[6,8] out=@shift"),
+                HasSubstr("modulate.out: must not be the memory of shift where index picks its rows"));
     EXPECT_THAT(rejection("modulate x=int8[6,8] out=bf16"), HasSubstr("modulate.x: expected dtype"));
 }
 

@@ -13,6 +13,7 @@ struct SoftmaxParams {
     kit::RowInput in{};
     kit::RowOperand out{};
     float scale = 0;  // times log2(e): exponentials are powers of 2
+    kit::RowPlaces places{};
 };
 
 // Logits seen so far: their maximum and the sum of 2^(logit - maximum). Where there is none the maximum is
@@ -46,8 +47,8 @@ __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::Group<> group{p.shape.lanes, p.shape.cluster};
-    kit::Row<T, N, V, Form> row(group, p.shape);
+    kit::Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    kit::Row<T, N, V, Form> row(group, p.shape, p.places);
     row.load(p.in, [] {});
     group.begin();
 
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
     const MaximumAndSum all = group.reduce(part, Merge{});
 
     const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
-    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
+    kit::store_mapped<T, false>(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i)
             x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;

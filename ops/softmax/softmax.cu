@@ -22,7 +22,7 @@ void launch(const Softmax& op, Context& context) {
     p.shape = kit::row_shape(rows, plan);
     p.in.keep = plan.keep;
     p.scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E);
-    kit::bind_rows(p.shape, op.x, {{&op.x, &p.in.x}, {&op.out, &p.out}});
+    kit::bind_rows(p.shape, p.places, op.x, {{&op.x, &p.in.x}, {&op.out, &p.out}});
     kit::with_row_kernel<kForms>(
         op.x.dtype, rows, plan, [&](auto* type, auto width, auto vectors, auto form) {
             using T = std::remove_pointer_t<decltype(type)>;

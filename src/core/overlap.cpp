@@ -155,9 +155,11 @@ bool overlaps_itself(const Tensor& t) {
     int count = 0;
     for (int i = 0; i < t.rank; ++i) {
         if (t.shape[i] > 1 && t.stride[i] == 0) return true;
-        if (t.shape[i] > 1) axes[count++] = {t.stride[i], t.shape[i] - 1};
+        if (t.shape[i] <= 1) continue;
+        int at = count++;  // by stride, the smallest first
+        for (; at > 0 && axes[at - 1].step > t.stride[i]; --at) axes[at] = axes[at - 1];
+        axes[at] = {t.stride[i], t.shape[i] - 1};
     }
-    std::sort(axes, axes + count, [](const Term& a, const Term& b) { return a.step < b.step; });
     std::int64_t within = 0;  // how far the axes so far reach
     bool nested = true;
     for (int i = 0; i < count; ++i) {

@@ -15,6 +15,7 @@ struct Affine {
     float offset = 0;
     bool eager = false;
     bool keep = false;  // L2 keeps x and shift after all else (L2Policy)
+    RowPlaces places{};
 };
 
 // A vector of an operand of any dtype: first as it lies in memory, so that the loads of several operands are on their
@@ -24,10 +25,10 @@ class RawVector {
     static constexpr int N = kAffineWidth;
 
     template <class... Policy>
-    __device__ __forceinline__ void load(const RowShape& shape, const RowOperand& from, const PartVector& at,
+    __device__ __forceinline__ void load(const Affine& p, const RowOperand& from, const PartVector& at,
                                          Policy...) {
         if (from.data == nullptr) return;
-        const std::int64_t begin = row_offset(shape, from, at.row);
+        const std::int64_t begin = row_offset(p.shape, p.places, from, at.row);
         if (from.dtype == DType::fp32) {
             load_as<float>(from, begin, at);
         } else {
@@ -71,10 +72,10 @@ class KnownVector {
 
     // `policy`: none or an L2Policy.
     template <class... Policy>
-    __device__ __forceinline__ void load(const RowShape& shape, const RowOperand& from, const WholeVector& at,
+    __device__ __forceinline__ void load(const Affine& p, const RowOperand& from, const WholeVector& at,
                                          Policy... policy) {
         if (from.data == nullptr) return;
-        const T* row = static_cast<const T*>(from.data) + row_offset(shape, from, at.row);
+        const T* row = static_cast<const T*>(from.data) + row_offset(p.shape, p.places, from, at.row);
         words_ = load_words<N>(row + std::int64_t{at.vector} * N, policy...);
     }
     __device__ __forceinline__ void get(const RowOperand&, float (&to)[N]) const {
@@ -123,13 +124,13 @@ __device__ __forceinline__ void affine_rows(const Affine& p, const RowTiles& til
         using Out = std::remove_pointer_t<decltype(type)>;
         Vector x, bias, scale, shift;
         const L2Policy policy = l2_policy(p.keep);
-        x.load(p.shape, p.x, at, policy);
-        shift.load(p.shape, p.shift, at, policy);
-        scale.load(p.shape, p.scale, at);
-        bias.load(p.shape, p.bias, at);
+        x.load(p, p.x, at, policy);
+        shift.load(p, p.shift, at, policy);
+        scale.load(p, p.scale, at);
+        bias.load(p, p.bias, at);
         float y[kAffineWidth];
         affine_vector(p, x, bias, scale, shift, y);
-        Out* out = static_cast<Out*>(p.out.data) + row_offset(p.shape, p.out, at.row);
+        Out* out = static_cast<Out*>(p.out.data) + row_offset(p.shape, p.places, p.out, at.row);
         if constexpr (std::is_same_v<T, Any>) {
             store_vector(out + at.column, from_floats<Out>(y), at.count, p.out.aligned);
         } else {

@@ -25,7 +25,7 @@ struct AffinePlan {
 inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& device) {
     AffinePlan plan;
     Affine& p = plan.params;
-    bind_rows(p.shape, call.x,
+    bind_rows(p.shape, p.places, call.x,
               {{&call.x, &p.x},
                {&call.bias, &p.bias},
                {&call.scale, &p.scale, call.picks},
@@ -40,10 +40,9 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
                            [&](const RowOperand* o) { return o->data == nullptr || holds(*o); });
     };
     const std::int64_t dim = p.shape.dim;
-    const bool dense =
-        p.shape.axes == 1 && all([&](const RowOperand& o) {
-            return !o.single && o.picks == nullptr && (o.stride[0] == dim || p.shape.rows == 1);
-        });
+    const bool dense = !p.shape.scattered && all([&](const RowOperand& o) {
+        return !o.single && (o.stride == dim || p.shape.rows == 1);
+    });
     if (dense) {
         p.shape.dim *= p.shape.rows;
         p.shape.rows = 1;

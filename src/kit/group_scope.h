@@ -3,7 +3,8 @@
 
 namespace weft {
 
-// Some lanes of a warp, all of a block, the blocks of a cluster; `any` is decided where the kernel runs.
-enum class GroupScope : int { warp, block, cluster, any };
+// Some lanes of a warp, all of a block, either of the two, the blocks of a cluster; `local` and `any` are decided where
+// the kernel runs.
+enum class GroupScope : int { warp, block, local, cluster, any };
 
 }  // namespace weft

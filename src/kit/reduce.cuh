@@ -76,6 +76,7 @@ struct Group {
     }
     // Several groups of a block, side by side in its warps.
     __device__ __forceinline__ bool in_warp() const {
+        if constexpr (kScope == GroupScope::local) return lanes <= 32;
         return kScope == GroupScope::any ? lanes <= 32 && cluster == 1 : kScope == GroupScope::warp;
     }
     __device__ __forceinline__ int size() const { return clustered() ? lanes * cluster : lanes; }

@@ -80,7 +80,8 @@ class Row {
     using Late = LateOperand<N, kRun>;
 
     template <GroupScope kScope>
-    __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape) : part(group, shape) {}
+    __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape, const RowPlaces& places)
+        : part(group, shape, places) {}
 
     // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
     template <class Meanwhile>
@@ -93,7 +94,8 @@ class Row {
             const L2Policy policy = l2_policy(in.keep);
             x_.load(part, in.x, policy);
             if (sum) residual.load(part, in.residual, policy);
-            if (sum && in.gate.data != nullptr) gate.load(part, in.gate);
+            if (in.gate.data != nullptr) [[unlikely]]
+                gate.load(part, in.gate);
             if (kRoom || !sum) meanwhile();
             if (sum) add(in, residual, gate);
             if (!kRoom && sum) meanwhile();
@@ -140,12 +142,8 @@ class Row {
     const RowPart part;
 
    private:
-    // Where a thread holds few vectors, it has room for as many of a residual; else for half of them at a time.
-    static constexpr bool kRoom = V == 1 || V == 2;
-    using Residual = RowSlice<T, N, kForm.uniform ? V : 1,
-                              kForm.uniform && !kRoom ? V / 2
-                              : kForm.uniform         ? V
-                                                      : 1>;
+    static constexpr bool kRoom = V == 1 || V == 2;  // for more beside the row
+    using Residual = RowSlice<T, N, kForm.uniform ? V : 1>;
 
     // x becomes the rounded sum of x · gate and r, which goes to residual_out too.
     __device__ __forceinline__ Words<T, N> sum_of(const RowInput& in, Index index, const float (&x)[N],
@@ -159,13 +157,12 @@ class Row {
         return as_words(sum);
     }
     template <class Gate>
-    __device__ __forceinline__ void add(const RowInput& in, Residual& residual, const Gate& gate) {
+    __device__ __forceinline__ void add(const RowInput& in, const Residual& residual, const Gate& gate) {
         part.template each<N, V>([&](int v, Index index) {
             float x[N], r[N], g[N];
             x_.get(v, x);
             residual.get(v, r);
             gate.get(v, index, g);
-            if constexpr (!kRoom) residual.pass(part, v, false);
             x_.put(v, sum_of(in, index, x, r, g));
         });
     }

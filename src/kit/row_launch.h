@@ -22,23 +22,26 @@ struct BoundOperand {
 // Host: fills in the operands that are there, over the fewest axes of x's rows that serve them all. The contract has
 // seen to it that their axes are x's or broadcast to them. `width`: elements of a vector, for operands that say
 // themselves whether they are aligned.
-inline void bind_rows(RowShape& shape, const Tensor& x, std::initializer_list<BoundOperand> bound,
-                      int width = 1) {
-    constexpr std::size_t kMost = 16;
-    RowMap maps[kMost], *all[kMost];
-    RowOperand* mapped[kMost];
+inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
+                      std::initializer_list<BoundOperand> bound, int width = 1) {
+    RowMap maps[kMaxRowOperands], *all[kMaxRowOperands];
+    RowOperand* mapped[kMaxRowOperands];
     std::size_t count = 0;
+    std::uint8_t number = 0;
     for (const BoundOperand& b : bound) {
         if (!*b.tensor) continue;
         RowOperand& operand = *b.operand;
         operand = {.data = b.tensor->data, .dtype = b.tensor->dtype};
+        operand.number = number++;
         operand.aligned = width > 1 && rows_aligned(*b.tensor, width);
         operand.single = b.tensor->numel() > 0 && b.tensor->dim(-1) == 1 && x.dim(-1) != 1;
         if (b.picks != nullptr && *b.picks) {
-            operand.stride[0] = b.tensor->stride[0];
-            operand.picks = b.picks->data;
-            operand.picks_dtype = b.picks->dtype;
-            operand.table = b.tensor->shape[0];
+            RowPlace& place = places.of[operand.number];
+            operand.stride = b.tensor->stride[0];
+            place.picks = b.picks->data;
+            place.picks_dtype = b.picks->dtype;
+            place.table = b.tensor->shape[0];
+            shape.scattered = true;
         } else {
             maps[count] = *map_rows(*b.tensor, x);
             all[count] = &maps[count];
@@ -46,10 +49,12 @@ inline void bind_rows(RowShape& shape, const Tensor& x, std::initializer_list<Bo
         }
     }
     fold_maps({all, count});
-    shape.axes = std::max(1, maps[0].axes);
-    for (int axis = 1; axis < shape.axes; ++axis) shape.size[axis] = Divisor::of(maps[0].size[axis]);
+    places.axes = std::max(1, maps[0].axes);
+    shape.scattered = shape.scattered || places.axes > 1;
+    for (int axis = 1; axis < places.axes; ++axis) places.size[axis] = Divisor::of(maps[0].size[axis]);
     for (std::size_t i = 0; i < count; ++i) {
-        std::copy(maps[i].stride, maps[i].stride + maps[i].axes, mapped[i]->stride);
+        mapped[i]->stride = maps[i].axes > 0 ? maps[i].stride[0] : 0;
+        std::copy(maps[i].stride, maps[i].stride + maps[i].axes, places.of[mapped[i]->number].stride);
     }
 }
 

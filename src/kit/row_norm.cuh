@@ -20,12 +20,14 @@ inline constexpr int kMaxRowOutputs = 2;
 
 struct RowNorm {
     RowShape shape{};
-    RowInput in{};
-    RowAffine weight{};                         // weight, bias and the weight's offset
-    RowAffine modulation[kMaxRowOutputs] = {};  // then, of each output
-    RowOutput to[kMaxRowOutputs] = {};
-    int outputs = 1;
     float eps = 0, inverse_dim = 0;
+    int outputs = 1;
+    bool modulated = false;  // by something that is not in the weight's place
+    RowInput in{};
+    RowAffine weight{};  // weight, bias and the weight's offset
+    RowOutput to[kMaxRowOutputs] = {};
+    RowAffine modulation[kMaxRowOutputs] = {};  // then, of each output
+    RowPlaces places{};                         // last: most calls read nothing of it
 };
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
@@ -38,8 +40,8 @@ template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics statistics) {
     constexpr bool kBias = Form::kForm.bias, kFull = fills_registers(V);
     constexpr int kHeld = V >= 4 && kBias ? V / 2 : V;  // two share what one has else
-    Group<> group{p.shape.lanes, p.shape.cluster};
-    Row<T, N, V, Form> row(group, p.shape);
+    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    Row<T, N, V, Form> row(group, p.shape, p.places);
     RowSlice<T, N, V, kHeld> weight, bias;
     const auto load_weight = [&] { weight.load_or(p.weight.no_scale(), row.part, p.weight.scale); };
     const auto load_bias = [&] { bias.load_or(-0.0f, row.part, p.weight.shift); };
@@ -117,24 +119,60 @@ struct AnnouncedMap {
 template <class Before, class Map>
 AnnouncedMap(Before, Map) -> AnnouncedMap<Before, Map>;
 
+// The weight and the bias of a mixed kernel: held, or of rows that are not held read where they are used.
+template <int N, int V>
+struct MixedAffine {
+    AnySlice<N, V> scale, shift;
+    float offset;
+
+    __device__ __forceinline__ MixedAffine(const RowPart& part, const RowAffine& from) : offset(from.offset) {
+        scale.load_or(from.no_scale(), part, from.scale);
+        shift.load_or(-0.0f, part, from.shift);
+    }
+    __device__ __forceinline__ void widen() { scale.widen(), shift.widen(); }
+    __device__ __forceinline__ void apply(const RowPart&, int v, std::int64_t, float (&x)[N]) {
+        float s[N], t[N];
+        scale.get(v, s);
+        shift.get(v, t);
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = x[i] * (s[i] + offset) + t[i];
+    }
+};
+template <int N>
+struct MixedAffine<N, kStreamedRow> {
+    LateAffine<N, 1> late;
+
+    __device__ __forceinline__ MixedAffine(const RowPart& part, const RowAffine& from) : late(part, from) {}
+    __device__ __forceinline__ void widen() {}
+    __device__ __forceinline__ void apply(const RowPart& part, int, std::int64_t index, float (&x)[N]) {
+        late.fetch(part, index);
+        late.apply(0, x);
+    }
+};
+
 // All else: a weight beside modulations, operands of other dtypes, single elements, several outputs.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics statistics) {
-    Group<> group{p.shape.lanes, p.shape.cluster};
+    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     using MappedRow = Row<T, N, V, Form>;
-    MappedRow row(group, p.shape);
+    MappedRow row(group, p.shape, p.places);
     row.load(p.in, [] {});
+    MixedAffine<N, V> weight(row.part, p.weight);
     group.begin();
     const Moments m = statistics(row, group, [] {});
+    weight.widen();
+    const auto normalise = [&](int v, std::int64_t index, float (&x)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale;
+        weight.apply(row.part, v, index, x);
+    };
+    if (!p.modulated) return store_row<T>(row, group, p.to[0], static_scale(p.to[0]), normalise);
+#pragma unroll 1
     for (int output = 0; output < p.outputs; ++output) {
-        LateAffine<N, 1> weight(row.part, p.weight);  // one row for all: from a cache, a vector at a time
         LateAffine<N, MappedRow::kRun> modulation(row.part, p.modulation[output]);
         const auto fetch = [&](std::int64_t index) { modulation.fetch(row.part, index); };
         const auto map = [&](int v, std::int64_t index, float (&x)[N]) {
-            weight.fetch(row.part, index);
-#pragma unroll
-            for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale;
-            weight.apply(0, x);
+            normalise(v, index, x);
             modulation.apply(v % MappedRow::kRun, x);
         };
         store_row<T>(row, group, p.to[output], static_scale(p.to[output]), AnnouncedMap{fetch, map});

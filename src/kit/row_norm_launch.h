@@ -38,7 +38,7 @@ RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
     RowNorm p;
     p.shape = row_shape(rows, plan);
     RowAffine& first = modulates_alone(op) ? p.weight : p.modulation[0];
-    bind_rows(p.shape, op.x,
+    bind_rows(p.shape, p.places, op.x,
               {{&op.x, &p.in.x},
                {&op.residual, &p.in.residual},
                {&op.residual_out, &p.in.residual_out},
@@ -61,6 +61,7 @@ RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
     if (op.scale) p.to[0].scale = op.scale.template as<float>();
     if (op.token_scale) p.to[0].token_scale = op.token_scale.template as<float>();
     p.outputs = op.out2 ? 2 : 1;
+    p.modulated = op.out2 || (&first != &p.weight && (op.mod_scale || op.mod_shift));
     p.eps = op.eps;
     p.inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim));
     return p;

@@ -14,50 +14,69 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// A tensor beside x; absent where data is null.
+// A tensor beside x; absent where data is null. What most calls need is here, and short: the parameters of a launch come
+// from memory a line at a time, which a small kernel waits for.
 struct RowOperand {
     void* data = nullptr;
+    std::int64_t stride = 0;  // elements from row to row; 0: one row that all share
     DType dtype = DType::fp32;
-    bool single = false;                    // one element stands for all of its row
-    bool aligned = false;                   // every row begins where a vector may be moved whole
-    std::int64_t stride[kMaxRowAxes] = {};  // elements along each of RowShape's axes
-    // Where given, the operand is a table of `table` rows, and this names the row for each row of x. A number outside
-    // of the table reads the nearest row.
+    bool single = false;      // one element stands for all of its row
+    bool aligned = false;     // every row begins where a vector may be moved whole
+    std::uint8_t number = 0;  // of its RowPlace
+};
+
+// Where the rows of an operand lie, if not at one stride.
+struct RowPlace {
+    std::int64_t stride[kMaxRowAxes] = {};  // elements along each of RowPlaces' axes
+    // Where given, the operand is a table of `table` rows, one stride apart, and this names the row for each row of x. A
+    // number outside of the table reads the nearest row.
     const void* picks = nullptr;
     DType picks_dtype = DType::int32;
     std::int64_t table = 0;
 };
 
-// What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others. The rows of x are numbered
-// along `axes` axes, over which every operand has its strides; of one axis the row's number is the index.
+inline constexpr int kMaxRowOperands = 12;
+
+// The rows of x are numbered along `axes` axes, over which every operand has its strides.
+struct RowPlaces {
+    int axes = 1;
+    Divisor size[kMaxRowAxes] = {};  // of each axis but the first
+    RowPlace of[kMaxRowOperands] = {};
+};
+
+// What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others. `scattered`: some operand's rows
+// are not at one stride: then RowPlaces says where each lies.
 struct RowShape {
     std::int64_t rows = 0, dim = 0;
     int lanes = 32, lanes_log2 = 5, cluster = 1;
-    int axes = 1;
-    Divisor size[kMaxRowAxes] = {};  // of each axis but the first
+    bool scattered = false;
 };
 
-// The row of an operand's table that belongs to row `row` of x.
-__device__ __forceinline__ std::int64_t picked_row(const RowOperand& operand, std::int64_t row) {
-    const std::int64_t pick = operand.picks_dtype == DType::int64
-                                  ? static_cast<const std::int64_t*>(operand.picks)[row]
-                                  : static_cast<const std::int32_t*>(operand.picks)[row];
-    return pick < 0 ? 0 : pick < operand.table ? pick : operand.table - 1;
-}
 // Elements from an operand's first to where the row begins that belongs to row `row` of x.
-__device__ __forceinline__ std::int64_t row_offset(const RowShape& shape, const RowOperand& operand,
-                                                   std::int64_t row) {
-    if (operand.picks != nullptr) return picked_row(operand, row) * operand.stride[0];
-    if (shape.axes == 1) return row * operand.stride[0];
+__device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places, const RowOperand& operand,
+                                                         std::int64_t row) {
+    const RowPlace& place = places.of[operand.number];
+    if (place.picks != nullptr) {
+        const std::int64_t pick = place.picks_dtype == DType::int64
+                                      ? static_cast<const std::int64_t*>(place.picks)[row]
+                                      : static_cast<const std::int32_t*>(place.picks)[row];
+        return (pick < 0 ? 0 : pick < place.table ? pick : place.table - 1) * operand.stride;
+    }
     std::int64_t at = 0;
     auto rest = static_cast<unsigned>(row);
 #pragma unroll 1
-    for (int axis = shape.axes - 1; axis > 0; --axis) {
-        const unsigned outer = shape.size[axis].quotient(rest);
-        at += static_cast<std::int64_t>(rest - outer * shape.size[axis].divisor) * operand.stride[axis];
+    for (int axis = places.axes - 1; axis > 0; --axis) {
+        const unsigned outer = places.size[axis].quotient(rest);
+        at += static_cast<std::int64_t>(rest - outer * places.size[axis].divisor) * place.stride[axis];
         rest = outer;
     }
-    return at + rest * operand.stride[0];
+    return at + rest * place.stride[0];
+}
+__device__ __forceinline__ std::int64_t row_offset(const RowShape& shape, const RowPlaces& places,
+                                                   const RowOperand& operand, std::int64_t row) {
+    if (shape.scattered) [[unlikely]]
+        return scattered_offset(places, operand, row);
+    return row * operand.stride;
 }
 
 // An element's place in its row: an int, which spares address arithmetic, where V vectors are all that a thread has.
@@ -71,9 +90,11 @@ struct RowPart {
     int first, step;
     bool present;
     const RowShape& shape;
+    const RowPlaces& places;
 
     template <GroupScope kScope>
-    __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& of) : shape(of) {
+    __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& of, const RowPlaces& where)
+        : shape(of), places(where) {
         row = static_cast<std::int64_t>(group.clustered() ? blockIdx.x / group.cluster : blockIdx.x);
         if (group.in_warp()) row = row * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
         present = !group.in_warp() || row < shape.rows;
@@ -84,7 +105,7 @@ struct RowPart {
 
     // Elements from an operand's first to where its row begins.
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
-        return present ? row_offset(shape, operand, row) : 0;
+        return present ? row_offset(shape, places, operand, row) : 0;
     }
     template <class T>
     __device__ __forceinline__ T* begin(const RowOperand& operand) const {
@@ -171,8 +192,7 @@ class RowSlice {
     }
 
     __device__ __forceinline__ void get(int v, float (&to)[N]) const {
-        if constexpr (V >= 4 && Words<T, N>::kBytes == 16)
-            return to_floats(as_vector<T, N>(opaque(held_[place(v)])), to);
+        if constexpr (fills_registers(V)) return to_floats(as_vector<T, N>(opaque(held_[place(v)])), to);
         to_floats(as_vector<T, N>(held_[place(v)]), to);
     }
 
@@ -192,6 +212,62 @@ class RowSlice {
 
     Words<T, N> held_[kHeld];
     const T* from_ = nullptr;
+};
+
+// V vectors of an operand of any dtype, of which the dtype is asked twice: when all are asked for, and when all are made
+// fp32 (`widen`). Where it is absent, or one element for the row, every element is that number.
+template <int N, int V>
+class AnySlice {
+   public:
+    __device__ __forceinline__ void load_or(float fill, const RowPart& part, const RowOperand& from) {
+        dtype_ = from.dtype;
+        if (from.data == nullptr || from.single) {
+            if (from.single && part.present) fill = load_as(dtype_, from.data, part.offset(from));
+#pragma unroll
+            for (auto& vector : held_) {
+#pragma unroll
+                for (float& element : vector.at) element = fill;
+            }
+            dtype_ = DType::fp32;
+        } else if (dtype_ == DType::fp32) {
+            fetch<float>(part, from);
+        } else {
+            fetch<bf16>(part, from);  // or fp16: what counts here is the size
+        }
+    }
+    __device__ __forceinline__ void widen() {
+        if (dtype_ == DType::bf16) return widen_from<bf16>();
+        if (dtype_ == DType::fp16) return widen_from<half>();
+    }
+    __device__ __forceinline__ void get(int v, float (&to)[N]) const {
+#pragma unroll
+        for (int i = 0; i < N; ++i) to[i] = held_[v].at[i];
+    }
+
+   private:
+    struct Floats {
+        float at[N];
+    };
+    template <class T>
+    __device__ __forceinline__ void fetch(const RowPart& part, const RowOperand& from) {
+        const T* data = part.begin<const T>(from);
+        part.each<N, V>([&](int v, RowIndex<V> index) {
+            const Words<T, N> words = load_words<N>(data + index);
+            memcpy(&held_[v], &words, sizeof(words));
+        });
+    }
+    template <class T>
+    __device__ __forceinline__ void widen_from() {
+#pragma unroll
+        for (Floats& vector : held_) {
+            Words<T, N> words;
+            memcpy(&words, &vector, sizeof(words));
+            to_floats(as_vector<T, N>(words), vector.at);
+        }
+    }
+
+    Floats held_[V];
+    DType dtype_;
 };
 
 // How many vectors of an operand of any dtype a thread asks for before it uses the first: 8 elements at most, which are 8

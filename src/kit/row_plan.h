@@ -53,6 +53,13 @@ struct RowKernels {
     bool plain = true, biased = true;
 };
 
+// How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or
+// two vectors a thread, and eight vectors to no other.
+constexpr GroupScope row_scope(int vectors, const RowForm& form) {
+    if (fills_registers(vectors)) return GroupScope::cluster;
+    return vectors == 1 || (form.uniform && vectors == 2) ? GroupScope::local : GroupScope::any;
+}
+
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
 template <bool kUniform, bool kBias>
 struct FormOf {
@@ -180,9 +187,8 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     const RowForm form = row_form(plan, problem);
     if (!row_compiled(vectors, plan.width, form)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
-    // Uniform kernels were measured so.
-    if (form.uniform && cluster > 1 && vectors < 4) return {.lanes = 0};
-    if (fills_registers(vectors) && cluster == 1) return {.lanes = 0};
+    const GroupScope scope = row_scope(vectors, form);
+    if (cluster > 1 ? scope == GroupScope::local : scope == GroupScope::cluster) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
     return plan;
 }

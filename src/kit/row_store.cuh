@@ -34,31 +34,39 @@ __device__ __forceinline__ void each_mapped(const Row& row, const Map& map, Use 
     }
 }
 
-// One vector of a mapped row. A uniform row goes to T or e4m3, a mixed one to any dtype.
-template <class T, class Row>
-__device__ __forceinline__ void store_vector(const Row& row, const RowOperand& to, std::int64_t begin,
-                                             typename Row::Index index, const float (&x)[Row::kWidth]) {
-    const auto store_as = [&](auto* type) {
-        using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = row.part.template origin<Row::kWidth, Row::kVectors>(static_cast<Out*>(to.data) + begin);
-        store_aligned(out + index, from_floats<Out>(x));
-    };
-    if constexpr (!Row::kForm.uniform) return with_type(to.dtype, store_as);
-    if (sizeof(T) == 4 || to.dtype == kDTypeOf<T>) return store_as(static_cast<T*>(nullptr));
-    if constexpr (sizeof(T) != 4) store_as(static_cast<e4m3*>(nullptr));
-}
-
 // map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
-// out is not fp8).
-template <class T, class Row, class Map>
+// out is not fp8). Out of the loop: rows that go to T (uniform ones: or to e4m3, where kNarrow says that the op may).
+template <class T, bool kNarrow, class Row, class Map>
 __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse,
                                              const Map& map) {
+    constexpr int N = Row::kWidth, V = Row::kVectors;
     const std::int64_t begin = row.part.offset(to);
-    each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[Row::kWidth]) {
+    const auto store_all = [&](auto* type, bool scaled) {
+        using Out = std::remove_pointer_t<decltype(type)>;
+        Out* out = row.part.template origin<N, V>(static_cast<Out*>(to.data) + begin);
+        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
+            if (scaled) {
 #pragma unroll
-        for (float& value : x) value *= inverse;
-        store_vector<T>(row, to, begin, index, x);
-    });
+                for (float& value : x) value *= inverse;
+            }
+            store_aligned(out + index, from_floats<Out>(x));
+        });
+    };
+    if (to.dtype == kDTypeOf<T> || (Row::kForm.uniform && !kNarrow))
+        return store_all(static_cast<T*>(nullptr), false);
+    if constexpr (Row::kForm.uniform && kNarrow && sizeof(T) != 4) {
+        store_all(static_cast<e4m3*>(nullptr), true);
+    } else if constexpr (!Row::kForm.uniform) {
+        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
+#pragma unroll
+            for (float& value : x) value *= inverse;
+            with_type(to.dtype, [&](auto* type) {
+                using Out = std::remove_pointer_t<decltype(type)>;
+                Out* out = row.part.template origin<N, V>(static_cast<Out*>(to.data) + begin);
+                store_aligned(out + index, from_floats<Out>(x));
+            });
+        });
+    }
 }
 
 // The same where fp8 may have a scale: the map is called once more where that is the row's, in the same code, which is
@@ -66,7 +74,7 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
 template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
                                           float scale, const Map& map) {
-    if (to.token_scale != nullptr) {
+    if (to.token_scale != nullptr) [[unlikely]] {
         float amax = 0.0f;
         each_mapped(row, map, [&](int, typename Row::Index, float (&x)[Row::kWidth]) {
 #pragma unroll
@@ -75,7 +83,7 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
         scale = dynamic_scale(group.max(amax), to.out.dtype);
         if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
     }
-    store_mapped<T>(row, to.out, 1.0f / scale, map);
+    store_mapped<T, true>(row, to.out, 1.0f / scale, map);
 }
 
 // Threads of a block that a row kernel is compiled for.
