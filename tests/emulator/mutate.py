@@ -10,7 +10,9 @@ For each row the case must pass without the mutation, fail with it, and say what
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import hashlib
 import json
 import os
 import re
@@ -18,7 +20,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,7 +73,13 @@ class Failure(Exception):
 
 
 def run(command: list[str], folder: Path, seconds: int = 900) -> tuple[int, str]:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "ASAN_OPTIONS": "detect_leaks=0"}
+    environment = {
+        **os.environ,
+        "OPENBLAS_NUM_THREADS": "1",
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "CCACHE_BASEDIR": str(ROOT),  # one checkout's objects serve another's, as in the build
+        "CCACHE_NOHASHDIR": "1",
+    }
     try:
         done = subprocess.run(
             command,
@@ -112,21 +120,32 @@ class Build:
             raise Failure(f"fails without the mutation (exit {code}):\n{tail(output)}")
         self.passed.add(mutation.case)
 
+    def includes(self, name: str, file: str) -> bool:
+        """Whether an object was compiled from a file of the tree."""
+        _, listed = run(["ninja", "-t", "deps", name], self.folder)
+        names = [line.strip() for line in listed.splitlines() if line.startswith("    ")]
+        return not names or any((self.folder / at).resolve() == ROOT / file for at in names)
+
     def compile(self, mutation: Mutation, scratch: Path) -> dict[str, Path]:
-        """Recompiles the op against the mutated tree; object in the build -> mutated object."""
+        """Recompiles what the mutated file is part of against the mutated tree; object in the build -> mutated one."""
         made = {}
         if mutation.op not in self.objects:
             raise Failure(f"the build compiles no kernels of '{mutation.op}'")
+        launcher = [found] if (found := shutil.which("ccache")) else []
         for number, entry in enumerate(self.objects[mutation.op]):
             words = [word for word in shlex.split(entry["command"]) if not word.endswith("ccache")]
             original = words[words.index("-o") + 1]
+            if not self.includes(original, mutation.file):
+                continue
             target = scratch / f"mutated{number}.o"
             words[words.index("-o") + 1] = str(target)
             words[1:1] = [f"-I{scratch}", f"-I{scratch / 'src'}"]
-            code, output = run(words, Path(entry["directory"]))
+            code, output = run([*launcher, *words], Path(entry["directory"]))
             if code != 0:
                 raise Failure(f"the mutated kernel does not compile:\n{tail(output)}")
             made[original] = target
+        if not made:
+            raise Failure(f"no kernel of '{mutation.op}' includes {mutation.file}")
         return made
 
     def link(self, objects: dict[str, Path], scratch: Path) -> Path:
@@ -171,10 +190,22 @@ def mutate(mutation: Mutation, scratch: Path) -> None:
     target.write_text(text)
 
 
+@contextlib.contextmanager
+def planted(mutation: Mutation, build: Build) -> Iterator[Path]:
+    """A folder whose name follows from the mutation, so that a compiler's cache knows the next one like it."""
+    name = hashlib.sha256(repr((mutation.op, mutation.file, mutation.pattern, mutation.replacement)).encode())
+    scratch = build.folder.parent / "planted" / build.folder.name / name.hexdigest()[:16]
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 def check(mutation: Mutation, build: Build, keep: Path | None) -> str:
     """Raises Failure unless the planted fault is found; returns the line that says what was found."""
-    with tempfile.TemporaryDirectory(prefix="weft-mutation-") as folder:
-        scratch = Path(folder)
+    with planted(mutation, build) as scratch:
         mutate(mutation, scratch)
         build.check_unmutated(mutation)
         tool = build.link(build.compile(mutation, scratch), scratch)
