@@ -1,12 +1,14 @@
 // weft fuzz: many random cases.
-#include "verify/fuzz.h"
-
 #include <fmt/format.h>
+
+#include <fstream>
 
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/select.h"
+#include "sites/reached.h"
+#include "verify/guided.h"
 
 namespace weft::cli {
 namespace {
@@ -15,7 +17,8 @@ struct Arguments {
     std::vector<std::string> ops;
     std::string device, values;
     FuzzOptions options;
-    bool json = false;
+    bool json = false, guided = false;
+    std::string corpus;
 };
 
 FuzzReport fuzz_op(const OpEntry& op, const Arguments& a, Device device) {
@@ -56,11 +59,38 @@ void print(const OpEntry& op, const FuzzReport& report, Device device) {
               << std::flush;
 }
 
+// Keeps the corpus of one op: what it holds, and what new cases reach besides.
+int fuzz_guided_one(const OpEntry& op, const Arguments& a, Device device) {
+    if (!sites::instrumented())
+        throw Failure(kUsage, "this build marks nothing: `scripts/coverage OP --guided` makes one that does");
+    FuzzOptions options = a.options;
+    options.device = device;
+    Progress progress("fuzz " + op.contract().name(), options.cases);
+    options.progress = [&](int done) { progress.at(done); };
+    const GuidedReport report = fuzz_guided(op, options, read_corpus(a.corpus));
+    for (const auto& f : report.failures) std::cout << f.why << "\n  " << command(f.trial, device) << "\n";
+    std::string lines;
+    for (const Trial& trial : report.corpus) lines += corpus_line(trial) + "\n";
+    if (a.corpus.empty()) {
+        std::cout << lines;
+    } else {
+        std::ofstream(a.corpus) << lines;
+    }
+    std::cout << fmt::format("{:<20} {:>6} cases, {} failed; {} of them reach all {} marks\n",
+                             op.contract().name(), report.cases, report.failures.size(), report.corpus.size(),
+                             report.reached);
+    return report.failures.empty() ? kPassed : kWrong;
+}
+
 int fuzz_all(const Arguments& a) {
     const Device device = pick_device(a.device);
     const Selection selection = select(a.ops);
     if (selection.single)
         throw Failure(kUsage, "fuzz draws its own cases: name ops, or use `weft verify` for one case");
+    if (a.guided) {
+        if (selection.ops.size() != 1) throw Failure(kUsage, "--guided keeps the corpus of one op: name it");
+        return fuzz_guided_one(*selection.ops.front(), a, device);
+    }
     nlohmann::json reports = nlohmann::json::array();
     std::size_t failed = 0;
     int ran = 0;
@@ -103,6 +133,9 @@ Command fuzz_command() {
                 line.add("--flops", &a->options.limits.flops, "most operations of a case").with_default();
                 line.add("--failures", &a->options.most_failures, "stop after so many").with_default();
                 line.add("--json", &a->json, "print JSON");
+                line.add("--guided", &a->guided,
+                         "keep few cases that reach all that any reached (in an instrumented build)");
+                line.add("--corpus", &a->corpus, "with --guided: the file to start from and to write");
                 return [a] { return fuzz_all(*a); };
             }};
 }

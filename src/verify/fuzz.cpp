@@ -40,18 +40,6 @@ Trial draw(const Case& c, const FuzzOptions& options, int index, Random& random)
     return trial;
 }
 
-Outcome attempt_anything(const Trial& trial, Device device) {
-    try {
-        return attempt(trial, device);
-    } catch (
-        const std::exception& e) {  // the case was generated to be legal and taken: a refusal is a defect
-        Outcome outcome;
-        outcome.passed = false;
-        outcome.why = e.what();
-        return outcome;
-    }
-}
-
 void count(FuzzReport& report, const Trial& trial, const Outcome& outcome, Device device) {
     ++report.cases;
     ++report.implementations[outcome.implementation.substr(0, outcome.implementation.find(' '))];
@@ -64,16 +52,35 @@ void count(FuzzReport& report, const Trial& trial, const Outcome& outcome, Devic
 
 }  // namespace
 
+TrialSource::TrialSource(const OpEntry& op, const FuzzOptions& options)
+    : op_(op), options_(options), random_(options.seed, stream_of(op.contract().name())) {}
+
+std::optional<Trial> TrialSource::next() {
+    const std::optional<Case> c = draw_case(op_, options_, random_);
+    if (!c) return std::nullopt;
+    return draw(*c, options_, index_++, random_);
+}
+
+Outcome attempt_generated(const Trial& trial, Device device) {
+    try {
+        return attempt(trial, device);
+    } catch (const std::exception& e) {
+        Outcome outcome;
+        outcome.passed = false;
+        outcome.why = e.what();
+        return outcome;
+    }
+}
+
 FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options) {
     FuzzReport report;
     if (op.implementations[static_cast<int>(options.device.type)].empty()) return report;
-    Random random(options.seed, stream_of(op.contract().name()));
+    TrialSource source(op, options);
     for (int i = 0; i < options.cases; ++i) {
-        const std::optional<Case> c = draw_case(op, options, random);
-        if (!c) break;
-        const Trial trial = draw(*c, options, i, random);
-        const Outcome outcome = attempt_anything(trial, options.device);
-        count(report, trial, outcome, options.device);
+        const std::optional<Trial> trial = source.next();
+        if (!trial) break;
+        const Outcome outcome = attempt_generated(*trial, options.device);
+        count(report, *trial, outcome, options.device);
         if (options.progress) options.progress(i + 1);
         if (static_cast<int>(report.failures.size()) >= options.most_failures) break;
         // A CUDA error may have left the device's context unusable: later failures would mean nothing.

@@ -38,6 +38,22 @@ struct FuzzReport {
 // In the emulator every other case runs its threads and blocks in a random order.
 FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options);
 
+// The trials that fuzz() runs, one after the other.
+class TrialSource {
+   public:
+    TrialSource(const OpEntry& op, const FuzzOptions& options);
+    std::optional<Trial> next();  // nothing where the generator finds no more
+
+   private:
+    const OpEntry& op_;
+    const FuzzOptions& options_;
+    Random random_;
+    int index_ = 0;
+};
+
+// attempt(), where a refusal is a failure too: a generated case is legal, and taken.
+Outcome attempt_generated(const Trial& trial, Device device);
+
 // Implementations that take a case, in the order in which they are asked.
 std::vector<std::string> accepting(const Case& c, Device device);
 

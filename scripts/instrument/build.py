@@ -1,0 +1,160 @@
+"""Compiles the instrumented copy of an op with the commands of a finished build, and links a library, the tool and the
+op tests with it. The tree and the build stay as they are."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from instrument.copy import ROOT, Copy, Place
+
+CORES = os.cpu_count() or 2
+# Places that a compiler names: of errors, else of all that led to them.
+COMPLAINTS = (r"^(\S+?):(\d+):(\d+): (?:fatal )?error:", r"^(\S+?):(\d+):(\d+):")
+ROUNDS = 12  # of compilation: an edit that does not compile may hide another
+
+
+class Failure(Exception):
+    """What cannot be built, with the reason."""
+
+
+def run(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    environment = {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", "LC_ALL": "C"}
+    done = subprocess.run(
+        list(command), cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
+
+
+def tail(text: str, lines: int = 25) -> str:
+    return "\n".join("    " + line[:240] for line in text.strip().splitlines()[-lines:])
+
+
+class Build:
+    """A finished build folder: how its objects are compiled and its programs linked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if not (folder / "compile_commands.json").exists():
+            raise Failure(f"no {folder}: ./weft build {folder.name} makes it")
+        self.entries = json.loads((folder / "compile_commands.json").read_text())
+
+    def objects(self, op: str) -> dict[str, tuple[str, list[str]]]:
+        """The op's objects: object -> its source and command. References and kernels for a GPU are not among them."""
+        found = {}
+        for entry in self.entries:
+            name = os.path.relpath(entry["file"], ROOT)
+            own = re.fullmatch(rf"ops/{op}/(?!reference)\w+\.cpp", name)
+            if own or re.search(rf"generated/ops/{op}/\w+_emulated\.cpp$", name):
+                words = shlex.split(entry["command"])
+                found[words[words.index("-o") + 1]] = (entry["file"], words)
+        if not any("_emulated" in name for name in found):
+            raise Failure(f"{self.folder} compiles no kernels of '{op}' for the emulator")
+        return found
+
+    def included(self, op: str) -> set[Path]:
+        """The files of the tree that the op's objects were compiled from."""
+        files: set[Path] = set()
+        for name in self.objects(op):
+            _, listed = run(["ninja", "-C", str(self.folder), "-t", "deps", name], ROOT)
+            words = [line.strip() for line in listed.splitlines() if line.startswith("    ")]
+            files |= {(self.folder / word).resolve() for word in words}
+        if not files:
+            raise Failure(f"{self.folder} has not compiled '{op}': ./weft build {self.folder.name}")
+        return files
+
+    def link(self, target: str, replaced: dict[str, Path], output: Path) -> None:
+        """Links as the build does, with other objects. They come first: of an inline function of the kit, which other
+        ops have too, the linker takes the first copy."""
+        code, listed = run(["ninja", "-t", "commands", target], self.folder)
+        command = listed.strip().splitlines()[-1] if code == 0 else ""
+        for original in replaced:
+            command = re.sub(rf"(?<=\s){re.escape(original)}(?=\s)", "", command)
+        objects = " ".join(shlex.quote(str(path)) for path in replaced.values())
+        command, count = re.subn(rf"-o {re.escape(target)}(?=\s)", f"-o {output} {objects}", command)
+        if count != 1:
+            raise Failure(f"ninja does not say how {target} is linked:\n{tail(listed)}")
+        code, said = run(["bash", "-c", re.sub(r"&& :\s*$", "", command)], self.folder)
+        if code != 0:
+            raise Failure(f"{target} does not link with the instrumented objects:\n{tail(said)}")
+
+
+class Instrumented:
+    """An op's instrumented library, in a folder with the tool and the op tests."""
+
+    def __init__(self, op: str, build: Build) -> None:
+        self.op, self.build = op, build
+        self.folder = build.folder.parent / "instrumented" / build.folder.name / op
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.copy = Copy(op, self.folder, build.included(op))
+        self.objects = {
+            name: self.folder / re.sub(r"\W+", "_", name.split(".dir/")[-1].removesuffix(".o")).__add__(".o")
+            for name in build.objects(op)
+        }
+
+    def make(self) -> None:
+        for _ in range(ROUNDS):
+            self.copy.write()
+            with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+                said = list(pool.map(self._compile, self.objects))
+            wrong = [text for code, text in said if code != 0]
+            if not wrong:
+                break
+            if not any(self.copy.drop(self._complaints(wrong, pattern)) for pattern in COMPLAINTS):
+                raise Failure(f"the instrumented copy of '{self.op}' does not compile:\n{tail(wrong[0], 40)}")
+        else:
+            raise Failure(f"the instrumented copy of '{self.op}' does not compile after {ROUNDS} rounds")
+        library = next(path for path in self.build.folder.glob("libweft.so.*.*")).name
+        tests = {name: path for name, path in self.objects.items() if "test_ops.dir" in name}
+        others = {name: path for name, path in self.objects.items() if name not in tests}
+        self.build.link(library, others, self.folder / "libweft.so.0")
+        self.build.link("test_ops", tests, self.folder / "test_ops")
+        shutil.copy2(self.build.folder / "weft", self.folder / "weft")
+
+    def _compile(self, name: str) -> tuple[int, str]:
+        source, words = self.build.objects(self.op)[name]
+        tree = self.folder / "tree"
+        words = [word for word in words if word != "-Werror"]
+        words[words.index("-o") + 1] = str(self.objects[name])
+        if Path(source).is_relative_to(ROOT / "ops"):
+            words[words.index(source)] = str(tree / Path(source).relative_to(ROOT))
+        added = [f"-I{tree}", f"-I{tree / 'src'}", "-include", "sites/sites.h", "-w", "-Wno-narrowing"]
+        launcher = [found] if (found := shutil.which("ccache")) else []
+        flags = ["-fmax-errors=0", "-fdiagnostics-color=never"]
+        return run([*launcher, words[0], *added, *words[1:], *flags], self.build.folder)
+
+    def _complaints(self, said: list[str], pattern: str) -> list[tuple[str, int, int]]:
+        """The places in the copy that a compiler names: file, line, column."""
+        tree = self.folder / "tree"
+        places = []
+        for file, line, column in re.findall(pattern, "\n".join(said), re.MULTILINE):
+            path = (self.build.folder / file).resolve()
+            if path.is_relative_to(tree):
+                places.append((str(path.relative_to(tree)), int(line), int(column)))
+        return places
+
+    def compiled(self) -> list[Place]:
+        """The places that there is code of: no constants, no template that nothing instantiates."""
+        numbers: set[int] = set()
+        for name, path in self.objects.items():
+            if "test_ops.dir" in name:
+                continue
+            section = self.folder / "sites.bin"
+            section.unlink(missing_ok=True)
+            run(
+                ["objcopy", f"--dump-section=weft_sites={section}", str(path), str(self.folder / "unused.o")],
+                ROOT,
+            )
+            data = section.read_bytes() if section.exists() else b""
+            numbers |= {number for (number,) in struct.iter_unpack("<i", data)}
+        return [
+            place for place in self.copy.places if place.id in numbers and place.id not in self.copy.dropped
+        ]
