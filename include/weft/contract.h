@@ -7,9 +7,11 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "weft/axes.h"
@@ -30,6 +32,9 @@ enum class Layout : std::uint8_t {
     strided,  // any strides
 };
 
+using DTypeSizes = std::vector<std::pair<DType, std::int64_t>>;
+using DTypeChoices = std::vector<std::pair<DType, std::vector<DType>>>;
+
 struct Field {
     std::string name, axes, meaning;
     Role role = Role::in;
@@ -44,6 +49,8 @@ struct Field {
     // A field that, where it is there, names the rows of this one, which then has the axes `picked_axes`.
     std::string picked_by, picked_axes;
     AxisPattern picked_pattern;
+    int sized_axis = -1;        // an axis that has, where the field is there, the size that
+    DTypeSizes sizes_by_dtype;  // its dtype has here
 
     bool writes() const { return role != Role::in; }
     bool reads() const { return role != Role::out; }
@@ -54,12 +61,22 @@ struct Field {
 struct Relation {
     enum class Kind : std::uint8_t {
         same_dtype,  // `field` has the dtype of `other`
-        scale_of,    // `field` is there only where `other` is fp8
-        needs,       // `field` is there only beside `other`
-        excludes,    // `field` is not there beside `other`
+        dtype_beside,  // `field` has a dtype of those that `choices` has for other's; where none, it is not there
+        scale_of,      // `field` is there only where `other` is stored in fewer bits
+        needs,         // `field` is there only beside `other`
+        excludes,      // `field` is not there beside `other`
     };
     Kind kind = Kind::same_dtype;
     int field = -1, other = -1;  // indices of Contract::fields()
+    DTypeChoices choices = {};
+
+    // Beside `other` of this dtype; the first is what Python allocates. Empty: none.
+    std::span<const DType> beside(DType dtype) const {
+        for (const auto& [key, list] : choices) {
+            if (key == dtype) return list;
+        }
+        return {};
+    }
 };
 
 struct Option {
@@ -117,11 +134,14 @@ class Contract {
     static double get(const void* op, const Option& option);
     static void set(void* op, const Option& option, double value);
 
+    // The axis whose size this field's dtype says, where there is one.
+    static void size_by_dtype(const Field& field, DType dtype, AxisSizes& sizes);
     // The pattern of a field's axes in this call.
     const AxisPattern& pattern(const Field& field, const std::function<bool(int)>& is_there) const {
         return field.picked_by.empty() || !is_there(find_field(field.picked_by)) ? field.pattern
                                                                                  : field.picked_pattern;
     }
+
     // Throws the first breach of the contract. Returns the sizes of all axes. Makes no CUDA call.
     AxisSizes check(const void* op) const;
     // The same, and the rules of inputs' elements where the host can see them (on the CPU): what a run does first.
@@ -136,7 +156,9 @@ class Contract {
     Contract();
     void add_field(Field field);
     void add_option(Option option);
-    void add_relation(Relation::Kind kind, std::string other);  // of the last field
+    void add_relation(Relation::Kind kind, std::string other,
+                      DTypeChoices choices = {});             // of the last field
+    void add_sizes(std::string_view axis, DTypeSizes sizes);  // by the last field's dtype
     void finish();  // throws Error(internal) where the description contradicts itself
     void resolve_relations();
     void resolve_fill(Field& field, const AxisNames& used);
@@ -178,6 +200,8 @@ class Description {
                     std::initializer_list<std::string_view> choices, const void* op);
     Field& last_field();
     void relate(Relation::Kind kind, std::string_view other);
+    void relate_dtypes(std::string_view other, DTypeChoices&& choices);
+    void set_sizes_by_dtype(std::string_view axis, DTypeSizes&& sizes);
     void add_in_place_of(std::string_view input);
     void set_fill(Fill&& fill);
     void set_picked_by(std::string_view index, std::string_view axes);
@@ -230,7 +254,16 @@ class Describe : Description {
     Describe& in_place_of(std::string_view input) { return add_in_place_of(input), *this; }
     // Where both are there, the field has the dtype of `other`.
     Describe& like(std::string_view other) { return relate(Relation::Kind::same_dtype, other), *this; }
-    // The field is a scale of `other`: nothing but an fp8 tensor has one.
+    // Where both are there, the field has one of the dtypes that `choices` has for other's, by default the first;
+    // beside an `other` of a dtype that `choices` lacks it is not there.
+    Describe& dtype_beside(std::string_view other, DTypeChoices&& choices) {
+        return relate_dtypes(other, std::move(choices)), *this;
+    }
+    // Where the field is there, its dtype says the size of `axis`.
+    Describe& sizes_by_dtype(std::string_view axis, DTypeSizes&& sizes) {
+        return set_sizes_by_dtype(axis, std::move(sizes)), *this;
+    }
+    // The field is a scale of `other`: nothing but a tensor that is stored in fewer bits has one.
     Describe& scale_of(std::string_view other) { return relate(Relation::Kind::scale_of, other), *this; }
     Describe& needs(std::string_view other) { return relate(Relation::Kind::needs, other), *this; }
     Describe& excludes(std::string_view other) { return relate(Relation::Kind::excludes, other), *this; }

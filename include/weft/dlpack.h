@@ -8,7 +8,7 @@
 namespace weft {
 namespace dlpack_code {  // DLDataTypeCode and DLDeviceType, by value
 inline constexpr int kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6, kE4m3fn = 10, kE5m2 = 12,
-                     kE2m1fn = 17;
+                     kE8m0fnu = 14, kE2m1fn = 17;
 inline constexpr int kCpuDevice = 1, kCudaDevice = 2, kCudaHostDevice = 3;
 }  // namespace dlpack_code
 
@@ -20,12 +20,13 @@ Tensor from_dlpack(const DLTensor& in, const char* op = "", const char* field = 
         int code, bits, lanes;
         DType dtype;
     };
-    constexpr Row kRows[] = {{code::kFloat, 32, 1, DType::fp32},    {code::kBfloat, 16, 1, DType::bf16},
-                             {code::kFloat, 16, 1, DType::fp16},    {code::kE4m3fn, 8, 1, DType::fp8_e4m3},
-                             {code::kE5m2, 8, 1, DType::fp8_e5m2},  {code::kInt, 8, 1, DType::int8},
-                             {code::kInt, 32, 1, DType::int32},     {code::kInt, 64, 1, DType::int64},
-                             {code::kUInt, 8, 1, DType::uint8},     {code::kBool, 8, 1, DType::uint8},
-                             {code::kE2m1fn, 4, 2, DType::fp4_e2m1}};
+    constexpr Row kRows[] = {{code::kFloat, 32, 1, DType::fp32},     {code::kBfloat, 16, 1, DType::bf16},
+                             {code::kFloat, 16, 1, DType::fp16},     {code::kE4m3fn, 8, 1, DType::fp8_e4m3},
+                             {code::kE5m2, 8, 1, DType::fp8_e5m2},   {code::kInt, 8, 1, DType::int8},
+                             {code::kInt, 32, 1, DType::int32},      {code::kInt, 64, 1, DType::int64},
+                             {code::kUInt, 8, 1, DType::uint8},      {code::kBool, 8, 1, DType::uint8},
+                             {code::kE2m1fn, 4, 2, DType::fp4_e2m1}, {code::kE8m0fnu, 8, 1, DType::ue8m0},
+                             {code::kInt, 4, 2, DType::int4}};
     const Row* row = nullptr;
     for (const Row& r : kRows) {
         if (r.code == in.dtype.code && r.bits == in.dtype.bits && r.lanes == in.dtype.lanes) row = &r;
@@ -65,10 +66,10 @@ Tensor from_dlpack(const DLTensor& in, const char* op = "", const char* field = 
 template <class DLTensor>
 void to_dlpack(const Tensor& in, DLTensor& out, std::int64_t* shape, std::int64_t* stride) {
     namespace code = dlpack_code;
-    constexpr int kCode[kDTypeCount] = {code::kFloat, code::kBfloat, code::kFloat, code::kE4m3fn,
-                                        code::kE5m2,  code::kInt,    code::kInt,   code::kInt,
-                                        code::kUInt,  code::kE2m1fn};
-    const int pack = in.dtype == DType::fp4_e2m1 ? 2 : 1;
+    constexpr int kCode[kDTypeCount] = {code::kFloat, code::kBfloat, code::kFloat,   code::kE4m3fn,
+                                        code::kE5m2,  code::kInt,    code::kInt,     code::kInt,
+                                        code::kUInt,  code::kE2m1fn, code::kE8m0fnu, code::kInt};
+    const int pack = bits(in.dtype) < 8 ? 8 / bits(in.dtype) : 1;
     out.data = in.data;
     out.byte_offset = 0;
     out.ndim = in.rank;

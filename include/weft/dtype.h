@@ -19,17 +19,21 @@ enum class DType : std::uint8_t {
     int64,
     uint8,
     fp4_e2m1,  // two a byte, the even element in the low nibble; shapes and strides count elements
+    ue8m0,     // a scale: 2^(code − 127), no sign, no zero, 0xff is NaN
+    int4,      // two a byte, as fp4_e2m1
 };
-inline constexpr int kDTypeCount = 10;
+inline constexpr int kDTypeCount = 12;
 
 std::string_view name(DType dtype);
 std::optional<DType> parse_dtype(std::string_view text);
 
 constexpr int bits(DType dtype) {
-    constexpr int kBits[kDTypeCount] = {32, 16, 16, 8, 8, 8, 32, 64, 8, 4};
+    constexpr int kBits[kDTypeCount] = {32, 16, 16, 8, 8, 8, 32, 64, 8, 4, 8, 4};
     return kBits[static_cast<int>(dtype)];
 }
-constexpr bool is_floating(DType dtype) { return dtype <= DType::fp8_e5m2 || dtype == DType::fp4_e2m1; }
+constexpr bool is_floating(DType dtype) {
+    return dtype <= DType::fp8_e5m2 || dtype == DType::fp4_e2m1 || dtype == DType::ue8m0;
+}
 constexpr bool is_fp8(DType dtype) { return dtype == DType::fp8_e4m3 || dtype == DType::fp8_e5m2; }
 
 // Bytes that `elements` consecutive elements occupy.
@@ -41,8 +45,9 @@ double max_value(DType dtype);
 // The value that `code` (the element's bits, zero-extended) stands for.
 double decode(DType dtype, std::uint64_t code);
 
-// The code nearest to `value`, ties to even. fp8 and fp4 saturate to the largest finite value (fp4 has no
-// NaN: it becomes 0); fp32, bf16 and fp16 overflow to infinity; integers saturate.
+// The code nearest to `value`, ties to even. fp8 and fp4 saturate to the largest finite value (fp4 has no NaN: it
+// becomes 0), and so does ue8m0, whose smallest value stands for all that is not positive; fp32, bf16 and fp16 overflow
+// to infinity; integers saturate, and NaN becomes 0.
 std::uint64_t encode(DType dtype, double value);
 
 // `value` rounded to dtype: decode(encode(value)).
@@ -77,6 +82,7 @@ class DTypeSet {
 inline constexpr DTypeSet kHalf{DType::bf16, DType::fp16};
 inline constexpr DTypeSet kFloat = kHalf | DTypeSet{DType::fp32};
 inline constexpr DTypeSet kFp8{DType::fp8_e4m3, DType::fp8_e5m2};
+inline constexpr DTypeSet kNarrow = kFp8 | DTypeSet{DType::int8, DType::fp4_e2m1};  // stored with scales
 inline constexpr DTypeSet kIndex{DType::int32, DType::int64};
 
 }  // namespace weft

@@ -6,21 +6,83 @@
 #include <utility>
 
 #include "weft/contract.h"
+#include "weft/narrow.h"
 
 namespace weft::family {
 
-// The scale of an `out` that may be fp8: given for the tensor, or found for each row.
-template <class Op>
-void fp8_scales(Describe<Op>& op) {
+// The scales of the tensor `codes`, which may be stored in fewer bits: for the tensor, for each row, or for groups of a
+// row's columns (weft/narrow.h), of which NVFP4's stand under the tensor's. `columns` is their axis. `found`: out where
+// the op writes the scales of rows and groups, in where it reads them.
+template <class Op, Tensor Op::* kCodes>
+void narrow_scales(Describe<Op>& op, const char* codes, const std::string& columns, Role found) {
+    const auto scale = [&](const char* name, Tensor Op::* member, const std::string& axes, DTypeSet dtypes,
+                           const char* meaning, Layout layout) -> Describe<Op>& {
+        (found == Role::out ? op.out(name, member, axes, dtypes, meaning)
+                            : op.in(name, member, axes, dtypes, meaning).fill(Fill::scale()))
+            .optional()
+            .layout(layout)
+            .scale_of(codes);
+        return op;
+    };
+    const auto of_groups = [&](const char* name, Tensor Op::* member, const std::string& axes,
+                               const char* meaning, Layout layout) -> Describe<Op>& {
+        const DType fp32 = DType::fp32, ue4m3 = DType::fp8_e4m3, ue8m0 = DType::ue8m0;
+        DTypeSizes sizes;
+        for (const DType dtype : {fp32, ue4m3, ue8m0}) sizes.emplace_back(dtype, group_columns(dtype));
+        return scale(name, member, axes, {fp32, ue4m3, ue8m0}, meaning, layout)
+            .sizes_by_dtype("group", std::move(sizes))
+            .dtype_beside(codes, {{DType::fp8_e4m3, {fp32, ue8m0}},
+                                  {DType::fp8_e5m2, {fp32, ue8m0}},
+                                  {DType::fp4_e2m1, {ue4m3, ue8m0}}})
+            .excludes("token_scale");
+    };
     op.in("scale", &Op::scale, "1", DType::fp32, "the stored value times this is the real value")
         .optional()
         .fill(Fill::scale())
-        .scale_of("out")
-        .out("token_scale", &Op::token_scale, "...", DType::fp32, "each row's own scale, amax / max")
-        .optional()
-        .layout(Layout::dense)
-        .scale_of("out")
+        .scale_of(codes);
+    scale("token_scale", &Op::token_scale, "...", DType::fp32, "each row's own scale, amax / max",
+          Layout::dense)
         .excludes("scale");
+    of_groups("group_scale", &Op::group_scale, "... ceil(" + columns + "/group)",
+              "each group's: fp32 for 128 columns, fp8_e4m3 for 16 (NVFP4), ue8m0 for 32 (MX)",
+              Layout::strided);
+    of_groups("swizzled_scale", &Op::swizzled_scale, "pad(...,128) pad(ceil(" + columns + "/group),4)",
+              "the same in tiles of 128 rows by 4 groups, padding is 0", Layout::dense)
+        .excludes("group_scale");
+    op.require(+[](const Op& call) -> std::optional<Violation> {
+        const Tensor& groups = call.group_scale ? call.group_scale : call.swizzled_scale;
+        if (call.group_scale && !leading_stride(call.group_scale, 1))
+            return Violation{"group_scale", "the leading axes must fold into rows of one stride"};
+        if ((call.*kCodes).dtype == DType::fp4_e2m1 && !groups)
+            return Violation{"group_scale",
+                             "expected group_scale or swizzled_scale for fp4_e2m1, got neither"};
+        if (call.scale && groups && groups.dtype != DType::fp8_e4m3)
+            return Violation{"scale",
+                             "expected none beside groups, unless their scales are fp8_e4m3 (NVFP4)"};
+        return {};
+    });
+}
+
+// The scales of blocks of 128 rows by 128 columns of fp8. What else may be there is narrow_scales', and tensor_scale.
+template <class Op>
+void block_scale(Describe<Op>& op, const char* codes, Role found) {
+    constexpr const char *kAxes = "ceil(.../128) ceil(dim/128)",
+                         *kMeaning = "each block's of 128 rows by 128 columns";
+    (found == Role::out
+         ? op.out("block_scale", &Op::block_scale, kAxes, DType::fp32, kMeaning)
+         : op.in("block_scale", &Op::block_scale, kAxes, DType::fp32, kMeaning).fill(Fill::scale()))
+        .optional()
+        .layout(Layout::strided)
+        .dtype_beside(codes, {{DType::fp8_e4m3, {DType::fp32}}, {DType::fp8_e5m2, {DType::fp32}}});
+    for (const char* other : {"scale", "token_scale", "group_scale", "swizzled_scale"}) op.excludes(other);
+}
+
+// One factor a column, which values are multiplied by before they are stored in fewer bits.
+template <class Op>
+void channel_multiplier(Describe<Op>& op, const char* columns) {
+    op.in("channel_multiplier", &Op::channel_multiplier, columns, kFloat,
+          "multiplies each column first: AWQ's inverse scales")
+        .optional();
 }
 
 // What a normalised row is multiplied by and what is added then (adaptive norms: AdaLN, AdaRMS), for one output or two.
@@ -88,11 +150,11 @@ void row_norm(Describe<Op>& op) {
         .in_place_of("residual")
         .in_place_of("x")
         .with(modulation<Op>)
-        .out("out", &Op::out, "... dim", kFloat | kFp8, "the normalised rows")
+        .out("out", &Op::out, "... dim", kFloat | kNarrow, "the normalised rows")
         .layout(Layout::inner)
         .in_place_of("x")
         .in_place_of("residual")
-        .with(fp8_scales<Op>)
+        .with(narrow_scales<Op, &Op::out>, "out", "dim", Role::out)
         .out("out2", &Op::out2, "... dim", kFloat, "the same rows, modulated by mod_scale2 and mod_shift2")
         .optional()
         .layout(Layout::inner)

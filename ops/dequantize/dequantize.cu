@@ -7,24 +7,37 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+bool has_groups(const Dequantize& op) { return op.group_scale || op.swizzled_scale || op.block_scale; }
+
 kit::RowTiles tiles(const Dequantize& op, const DeviceInfo& device) {
     std::int64_t rows = fold_rows(op.x)->rows, dim = op.x.dim(-1);
-    if (!op.token_scale) kit::fold_dense(rows, dim, {fold_rows(op.x)->stride, fold_rows(op.out)->stride});
+    if (!op.token_scale && !has_groups(op))
+        kit::fold_dense(rows, dim, {fold_rows(op.x)->stride, fold_rows(op.out)->stride});
     return kit::tile_rows(rows, dim, kWidth, 1, device);
+}
+
+Scales scales(const Dequantize& op) {
+    const Rows x = *fold_rows(op.x);
+    const auto data = [](const Tensor& t) { return t ? t.as<const float>() : nullptr; };
+    return {.tensor = data(op.scale),
+            .token = data(op.token_scale),
+            .block = data(op.block_scale),
+            .block_row_stride = op.block_scale.stride[0],
+            .block_column_stride = op.block_scale.stride[1],
+            .groups = group_scales(op.group_scale, op.swizzled_scale, x.rows, x.dim)};
 }
 
 template <class T, class Out>
 void launch_as(const Dequantize& op, const kit::RowTiles& t, Context& context) {
-    const Scales scales{op.scale ? op.scale.as<const float>() : nullptr,
-                        op.token_scale ? op.token_scale.as<const float>() : nullptr};
     kit::launch("dequantize", dequantize<T, Out>, t.shape(), context.stream(), kit::vector_rows(op.x, kWidth),
-                scales, kit::vector_rows(op.out, kWidth), t);
+                scales(op), kit::vector_rows(op.out, kWidth), t);
 }
 
 void launch(const Dequantize& op, Context& context) {
     using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
     const bool known =
+        !has_groups(op) &&
         kit::whole_vectors(t, kWidth, {kit::vector_rows(op.x, kWidth), kit::vector_rows(op.out, kWidth)}) &&
         kit::with_types<Types<e4m3, bf16>, Types<e4m3, half>, Types<e4m3, float>>(
             op.x.dtype, op.out.dtype, [&](auto types) {
@@ -32,8 +45,8 @@ void launch(const Dequantize& op, Context& context) {
                 launch_as<typename Pair::In, typename Pair::Out>(op, t, context);
             });
     if (known) return;
-    if (op.x.dtype == DType::fp8_e4m3) return launch_as<e4m3, kit::Any>(op, t, context);
-    launch_as<kit::e5m2, kit::Any>(op, t, context);
+    kit::launch("dequantize_any", dequantize_any, t.shape(), context.stream(), kit::vector_rows(op.x, kWidth),
+                scales(op), kit::vector_rows(op.out, kWidth), t);
 }
 
 const RegisterImplementations<Dequantize> kKernels{

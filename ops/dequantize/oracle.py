@@ -1,8 +1,26 @@
 """dequantize in float64."""
 
+import numpy as np
+
+from tests.oracles.numbers import GROUPS, decoded, linear
+
 
 def oracle(inputs: dict, options: dict) -> dict:
-    x, scale = inputs["x"], inputs.get("scale", 1.0)
+    dtypes = options["dtypes"]
+    x = decoded(inputs["x"], dtypes["x"])
+    rows = x.reshape(-1, x.shape[-1])
+    scale = inputs.get("scale", 1.0)
     if "token_scale" in inputs:
-        scale = inputs["token_scale"].reshape(*x.shape[:-1], 1)
-    return {"out": x * scale}
+        scale = inputs["token_scale"].reshape(-1, 1)
+    if "block_scale" in inputs:
+        blocks = inputs["block_scale"]
+        scale = blocks.repeat(128, 0).repeat(128, 1)[: rows.shape[0], : rows.shape[1]]
+    for field in ("group_scale", "swizzled_scale"):
+        if field in inputs:
+            columns = GROUPS[dtypes[field]]
+            groups = decoded(inputs[field], dtypes[field])
+            if field == "swizzled_scale":
+                groups = linear(groups, rows.shape[0], -(-rows.shape[1] // columns))
+            groups = groups.reshape(rows.shape[0], -1).repeat(columns, 1)[:, : rows.shape[1]]
+            scale = (groups.astype(np.float32) * np.float32(scale)).astype(np.float64)
+    return {"out": (rows * scale).reshape(x.shape)}

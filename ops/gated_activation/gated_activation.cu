@@ -16,18 +16,33 @@ Halves halves(const GatedActivation& op) {
     return {op.x.slice(-1, 0, hidden), op.x.slice(-1, hidden, 2 * hidden)};
 }
 
+bool has_codes(const GatedActivation& op) { return static_cast<bool>(op.gate_scale); }
+
 kit::RowTiles tiles(const GatedActivation& op, const DeviceInfo& device) {
     const auto [gate, up] = halves(op);
     std::int64_t rows = fold_rows(op.out)->rows, dim = op.out.dim(-1);
-    kit::fold_dense(rows, dim, {fold_rows(gate)->stride, fold_rows(up)->stride, fold_rows(op.out)->stride});
+    if (!op.channel_multiplier && !has_codes(op))
+        kit::fold_dense(rows, dim,
+                        {fold_rows(gate)->stride, fold_rows(up)->stride, fold_rows(op.out)->stride});
     return kit::tile_rows(rows, dim, kWidth, 1, device);
 }
 
-GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device) {
+const Tensor& groups_of(const GatedActivation& op) {
+    return op.group_scale ? op.group_scale : op.swizzled_scale;
+}
+
+kit::RowTiles group_tiles(const GatedActivation& op, const DeviceInfo& device) {
+    const Rows rows = *fold_rows(op.out);
+    return kit::tile_groups(rows.rows, rows.dim, groups_of(op).dtype, device);
+}
+
+GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device, int width = kWidth) {
     const auto [gate, up] = halves(op);
-    return {.gate = kit::input_rows(gate, kWidth, device),
-            .up = kit::input_rows(up, kWidth, device),
-            .activation = static_cast<kit::Activation>(op.activation)};
+    return {.gate = kit::input_rows(gate, width, device),
+            .up = kit::input_rows(up, width, device),
+            .multiplier = kit::vector_rows(op.channel_multiplier, width),
+            .activation = static_cast<kit::Activation>(op.activation),
+            .dim = op.out.dim(-1)};
 }
 
 template <class T, class Out, bool kErf>
@@ -35,7 +50,22 @@ void launch_as(const GateAndUp& in, const GatedOut& out, const kit::RowTiles& t,
     kit::launch("gated_activation", gated_activation<T, Out, kErf>, t.shape(), context.stream(), in, out, t);
 }
 
+template <int N>
+GatedCodes<N> codes(const GatedActivation& op, const DeviceInfo& device) {
+    const Rows rows = *fold_rows(op.out);
+    return {inputs(op, device, N), group_scales({}, op.gate_scale, rows.rows, rows.dim),
+            group_scales({}, op.up_scale, rows.rows, rows.dim)};
+}
+
+void launch_codes(const GatedActivation& op, Context& context) {
+    const kit::RowTiles t = tiles(op, context.info());
+    const GatedOut out{kit::vector_rows(op.out, kWidth), op.scale ? op.scale.as<const float>() : nullptr};
+    kit::launch("gated_activation_codes", gated_activation_codes, t.shape(), context.stream(),
+                codes<kWidth>(op, context.info()), out, t);
+}
+
 void launch_vectors(const GatedActivation& op, Context& context) {
+    if (has_codes(op)) return launch_codes(op, context);
     using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
     const GateAndUp in = inputs(op, context.info());
@@ -65,10 +95,7 @@ kit::LaunchShape token_shape(const GatedActivation& op) {
 void launch_token(const GatedActivation& op, Context& context) {
     const kit::QuantizedRows rows{.rows = op.token_scale.numel(),
                                   .dim = op.out.dim(-1),
-                                  .out = op.out.data,
-                                  .out_dtype = op.out.dtype,
-                                  .out_stride = fold_rows(op.out)->stride,
-                                  .out_aligned = kit::rows_aligned(op.out, kWidth),
+                                  .out = kit::vector_rows(op.out, kWidth),
                                   .scale = op.token_scale.as<float>()};
     const GateAndUp in = inputs(op, context.info());
     kit::with_input(in.gate.dtype, [&](auto* type) {
@@ -78,22 +105,46 @@ void launch_token(const GatedActivation& op, Context& context) {
     });
 }
 
+void launch_groups(const GatedActivation& op, Context& context) {
+    constexpr int N = kit::kGroupWidth;
+    const kit::GroupedRows out = kit::grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, N);
+    const kit::RowTiles t = group_tiles(op, context.info());
+    const auto launch_from = [&](const auto& source) {
+        kit::launch("gated_activation_grouped", gated_activation_grouped<std::decay_t<decltype(source)>>,
+                    t.shape(), context.stream(), source, out, t);
+    };
+    if (has_codes(op)) return launch_from(codes<N>(op, context.info()));
+    const GateAndUp in = inputs(op, context.info(), N);
+    kit::with_input(in.gate.dtype, [&](auto* type) {
+        launch_from(GatedRows<std::remove_pointer_t<decltype(type)>, N>{in});
+    });
+}
+
 const RegisterImplementations<GatedActivation> kKernels{
     kit::kTarget,
     {{"vectors",
       +[](const GatedActivation& op, const DeviceInfo&) -> const char* {
-          return op.token_scale ? "each row's own scale needs a pass over the row first" : nullptr;
+          return op.token_scale  ? "each row's own scale needs a pass over the row first"
+                 : groups_of(op) ? "the scales are of groups"
+                                 : nullptr;
       },
       +[](const GatedActivation& op, const DeviceInfo& device) { return tiles(op, device).describe(); },
       launch_vectors},
      {"token",
       +[](const GatedActivation& op, const DeviceInfo&) -> const char* {
+          if (has_codes(op)) return "rows of NVFP4 are not held for a scale of their own";
           return op.token_scale ? nullptr : "there is no token_scale to write";
       },
       +[](const GatedActivation& op, const DeviceInfo&) {
           return "threads=" + std::to_string(token_shape(op).block.x) + " a row";
       },
-      launch_token}}};
+      launch_token},
+     {"groups",
+      +[](const GatedActivation& op, const DeviceInfo&) -> const char* {
+          return groups_of(op) ? nullptr : "there are no scales of groups to write";
+      },
+      +[](const GatedActivation& op, const DeviceInfo& device) { return group_tiles(op, device).describe(); },
+      launch_groups}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

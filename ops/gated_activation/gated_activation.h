@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "weft/families.h"
 
@@ -13,13 +14,19 @@ namespace weft {
 // up come as one tensor of two halves (`x`, the gate first: what a merged projection writes) or as two
 // tensors.
 //
-// An fp8 `out` holds the product divided by a scale: `scale`, which is read (absent: 1), or `token_scale`,
-// which is written: one a row, amax / max.
+// `channel_multiplier` multiplies each column of the product in fp32.
+//
+// Gate and up may be NVFP4: fp4_e2m1 with `gate_scale` and `up_scale`, one fp8_e4m3 for 16 columns in tiles of 128 rows by
+// 4 groups, which is what block-scaled matrix products write.
+//
+// An `out` in fewer bits holds the product divided by a scale, as quantize does: `scale`, which is read (absent: 1), or
+// what is written: `token_scale`, one a row; `group_scale` or `swizzled_scale`, one for a group of columns.
 struct GatedActivation {
     static constexpr std::string_view kName = "gated_activation";
     enum class Activation { silu, gelu_tanh, gelu_erf };
 
-    Tensor out{}, x{}, gate{}, up{}, scale{}, token_scale{};
+    Tensor out{}, x{}, gate{}, up{}, scale{}, token_scale{}, group_scale{}, swizzled_scale{};
+    Tensor channel_multiplier{}, gate_scale{}, up_scale{};
     Activation activation = Activation::silu;
 
     static const Contract& contract();
@@ -27,38 +34,59 @@ struct GatedActivation {
 
 inline const Contract& GatedActivation::contract() {
     using Op = GatedActivation;
+    constexpr const char* kTiles = "pad(...,128) pad(ceil(hidden/16),4)";
     static const Contract contract =
         Describe<Op>(std::string(kName), "out = act(gate) · up")
-            .out("out", &Op::out, "... hidden", kFloat | kFp8, "the product")
+            .out("out", &Op::out, "... hidden", kFloat | kNarrow, "the product")
             .in_place_of("gate")
             .in_place_of("up")
             .in("x", &Op::x, "... 2*hidden", kFloat, "gate, then up, in one row")
             .optional()
             .fill(Fill::normal(0, 2))
-            .in("gate", &Op::gate, "... hidden", kFloat, "what the activation is applied to")
+            .in("gate", &Op::gate, "... hidden", kFloat | DType::fp4_e2m1,
+                "what the activation is applied to")
             .optional()
             .excludes("x")
             .needs("up")
             .fill(Fill::normal(0, 2))
-            .in("up", &Op::up, "... hidden", kFloat, "what it multiplies")
+            .in("up", &Op::up, "... hidden", kFloat | DType::fp4_e2m1, "what it multiplies")
             .optional()
             .excludes("x")
             .needs("gate")
             .like("gate")
-            .with(family::fp8_scales<Op>)
+            .with(family::narrow_scales<Op, &Op::out>, "out", "hidden", Role::out)
+            .with(family::channel_multiplier<Op>, "hidden")
+            .in("gate_scale", &Op::gate_scale, kTiles, DType::fp8_e4m3, "the scales of a gate of NVFP4")
+            .optional()
+            .layout(Layout::dense)
+            .fill(Fill::scale(0.1, 2))
+            .needs("gate")
+            .scale_of("gate")
+            .in("up_scale", &Op::up_scale, kTiles, DType::fp8_e4m3, "the scales of an up of NVFP4")
+            .optional()
+            .layout(Layout::dense)
+            .fill(Fill::scale(0.1, 2))
+            .needs("gate_scale")
             .option("activation", &Op::activation, {"silu", "gelu_tanh", "gelu_erf"}, "the activation")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.x || op.gate) return {};
                 return Violation{"x", "expected x, or gate and up, got neither x nor gate"};
             })
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                const bool codes = op.gate && op.gate.dtype == DType::fp4_e2m1;
+                for (const auto& [field, scale] :
+                     {std::pair{"gate_scale", &op.gate_scale}, std::pair{"up_scale", &op.up_scale}}) {
+                    if (codes && !*scale) return Violation{field, "expected one for fp4_e2m1, got none"};
+                }
+                return {};
+            })
             .independent({"..."})
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
                 "2·gate² for "
-                "a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fp8 adds 3·ε₃₂, and "
-                "the "
-                "row's scale its own error")
-            .sizes("hidden", {1, 7, 8, 64, 100, 256, 1000, 4096})
+                "a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer bits add "
+                "2·ε₃₂, and a scale that is found its own error")
+            .sizes("hidden", {1, 7, 8, 48, 64, 100, 256, 1000, 4096})
             .source(
                 "gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16, "
                 "silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul");

@@ -11,25 +11,31 @@ inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit 
 
 // act(gate)·up. The choice is the same for the whole grid: one branch a vector. gelu_erf, whose code is long,
 // is left out where kErf says that it is not asked for.
-template <bool kErf>
-__device__ __forceinline__ void gated(kit::Activation activation, const float (&g)[kWidth],
-                                      const float (&u)[kWidth], float (&product)[kWidth]) {
+template <bool kErf, int N>
+__device__ __forceinline__ void gated(kit::Activation activation, const float (&g)[N], const float (&u)[N],
+                                      float (&product)[N]) {
     if (activation == kit::Activation::silu) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) product[i] = kit::silu(g[i]) * u[i];
+        for (int i = 0; i < N; ++i) product[i] = kit::silu(g[i]) * u[i];
     } else if (!kErf || activation == kit::Activation::gelu_tanh) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) product[i] = kit::gelu_tanh(g[i]) * u[i];
+        for (int i = 0; i < N; ++i) product[i] = kit::gelu_tanh(g[i]) * u[i];
     } else {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) product[i] = kit::gelu_erf(g[i]) * u[i];
+        for (int i = 0; i < N; ++i) product[i] = kit::gelu_erf(g[i]) * u[i];
     }
 }
 
 // Where the products come from.
 struct GateAndUp {
-    kit::VectorRows gate, up;
+    kit::VectorRows gate, up, multiplier;  // the last: one a column, or absent
     kit::Activation activation;
+    std::int64_t dim;
+
+    template <int N>
+    __device__ __forceinline__ void scale_channels(std::int64_t column, float (&values)[N]) const {
+        kit::scale_channels(multiplier, dim, column, values);
+    }
 };
 
 struct GatedOut {
@@ -37,7 +43,7 @@ struct GatedOut {
     const float* scale;  // null: 1
 };
 
-// What     out = act(gate)·up / scale
+// What     out = act(gate)·up·multiplier / scale
 // Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh)
 // Traffic  gate and up once, out once: bound by memory. Two loads of 16 bytes in flight a thread; about 15
 //          instructions an element, two of them on the special-function unit
@@ -46,7 +52,7 @@ template <class T, class Out, bool kErf>
 __global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut out, kit::RowTiles tiles) {
     kit::for_each_vector<kWidth, Out>(tiles, out.rows.dtype, [&](auto* type, const auto& at) {
         using O = std::remove_pointer_t<decltype(type)>;
-        constexpr bool kScaled = std::is_same_v<O, kit::e4m3> || std::is_same_v<O, kit::e5m2>;
+        constexpr bool kScaled = sizeof(O) == 1;
         // The scale is asked for first: it is divided by while the vectors are under way.
         const float scale = kScaled && out.scale != nullptr ? *out.scale : 1.0f;
         const auto gate = kit::load<T, kWidth>(in.gate, at), up = kit::load<T, kWidth>(in.up, at);
@@ -55,6 +61,7 @@ __global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut o
         kit::to_floats(gate, g);
         kit::to_floats(up, u);
         gated<kErf>(in.activation, g, u, product);
+        in.scale_channels(kit::column_of<kWidth>(at), product);
         if constexpr (kScaled) {
 #pragma unroll
             for (float& value : product) value *= inverse;
@@ -63,14 +70,14 @@ __global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut o
     });
 }
 
-// The products of a row for kit::quantize_rows.
-template <class T>
+// The products of a row for kit::quantize_rows and kit::quantize_groups.
+template <class T, int N = kWidth>
 struct GatedRows {
     GateAndUp in;
 
     template <int kCount>
     struct Batch {
-        kit::Vec<T, kWidth> gate[kCount], up[kCount];
+        kit::Vec<T, N> gate[kCount], up[kCount];
     };
 
     template <int kCount>
@@ -78,7 +85,7 @@ struct GatedRows {
                                          std::int64_t column, std::int64_t step) const {
         const T *gates = static_cast<const T*>(in.gate.data) + row * in.gate.stride,
                 *ups = static_cast<const T*>(in.up.data) + row * in.up.stride;
-        if (in.gate.aligned && in.up.aligned && kit::whole_batch<kWidth, kCount>(dim, column, step)) {
+        if (in.gate.aligned && in.up.aligned && kit::whole_batch<N, kCount>(dim, column, step)) {
             kit::load_whole(batch.gate, gates, column, step);
             kit::load_whole(batch.up, ups, column, step);
         } else {
@@ -88,16 +95,57 @@ struct GatedRows {
     }
 
     template <int kCount>
-    __device__ __forceinline__ void values(const Batch<kCount>& batch, int b,
-                                           float (&product)[kWidth]) const {
-        float g[kWidth], u[kWidth];
+    __device__ __forceinline__ void values(const Batch<kCount>& batch, int b, std::int64_t column,
+                                           float (&product)[N]) const {
+        float g[N], u[N];
         kit::to_floats(batch.gate[b], g);
         kit::to_floats(batch.up[b], u);
         gated<true>(in.activation, g, u, product);
+        in.scale_channels(column, product);
     }
 };
 
-// What     scale[row] = amax(act(gate)·up) / max; out = act(gate)·up / scale[row]
+// The same of two tensors of NVFP4 codes.
+template <int N = kWidth>
+struct GatedCodes {
+    GateAndUp in;
+    GroupScales gate_scales, up_scales;
+
+    template <int kCount>
+    struct Batch {
+        float gate[kCount][N], up[kCount][N];
+    };
+
+    template <int kCount>
+    __device__ __forceinline__ void load(Batch<kCount>& batch, std::int64_t row, std::int64_t dim,
+                                         std::int64_t column, std::int64_t step) const {
+#pragma unroll
+        for (int b = 0; b < kCount; ++b) {
+            const std::int64_t at = column + b * step;
+            load_scaled(in.gate, gate_scales, row, at, kit::left<N>(dim, at), batch.gate[b]);
+            load_scaled(in.up, up_scales, row, at, kit::left<N>(dim, at), batch.up[b]);
+        }
+    }
+
+    template <int kCount>
+    __device__ __forceinline__ void values(const Batch<kCount>& batch, int b, std::int64_t column,
+                                           float (&product)[N]) const {
+        gated<true>(in.activation, batch.gate[b], batch.up[b], product);
+        in.scale_channels(column, product);
+    }
+
+   private:
+    __device__ __forceinline__ static void load_scaled(const kit::VectorRows& codes,
+                                                       const GroupScales& scales, std::int64_t row,
+                                                       std::int64_t column, int count, float (&to)[N]) {
+        kit::load_codes<kit::e2m1>(codes.data, row * codes.stride + column, count, codes.aligned, to);
+        const float scale = count > 0 ? kit::load_group_scale(scales, row, column) : 0.0f;
+#pragma unroll
+        for (float& value : to) value *= scale;
+    }
+};
+
+// What     scale[row] = amax(act(gate)·up·multiplier) / max; out = act(gate)·up·multiplier / scale[row]
 // Mapping  one block a row; a thread keeps up to 4 vectors of products in registers, longer rows are read twice
 // Traffic  gate and up once (twice beyond 16384 columns, then from L2), out once: bound by memory
 // Needs    nothing of out overlaps the inputs (its elements are narrower)
@@ -107,6 +155,41 @@ __global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
     kit::dependency_wait();
     kit::dependents_launch();
     kit::quantize_rows<kWidth>(rows, GatedRows<T>{in});
+}
+
+// What     group_scale[row, g] of the largest |act(gate)·up·multiplier| in a group of columns; out = act(gate)·up·
+//          multiplier / group_scale, over the tensor's scale
+// Mapping  a thread owns 16 elements of a row: a group of NVFP4; 2 lanes have one of MX, 8 one of 128 columns
+// Traffic  gate and up once, out and scales once: bound by memory
+// Needs    tile_groups; nothing of out overlaps the inputs
+template <class Source>
+__global__ void __launch_bounds__(256)
+    gated_activation_grouped(Source in, kit::GroupedRows out, kit::RowTiles tiles) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    const float tensor = out.scale != nullptr ? *out.scale : 1.0f;
+    kit::quantize_groups(out, tiles, in, tensor);
+}
+
+// What     out = act(gate)·up·multiplier / scale, gate and up of NVFP4
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh)
+// Traffic  gate, up and their scales once, out once: bound by memory
+// Needs    nothing of out overlaps the inputs
+__global__ void __launch_bounds__(256)
+    gated_activation_codes(GatedCodes<> in, GatedOut out, kit::RowTiles tiles) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    const float inverse = 1.0f / (out.scale != nullptr ? *out.scale : 1.0f);
+    kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
+        GatedCodes<>::Batch<1> batch;
+        in.load(batch, row, tiles.dim, column, kWidth);
+        float product[kWidth];
+        in.values(batch, 0, column, product);
+#pragma unroll
+        for (float& value : product) value *= inverse;  // 1 where out is not of fewer bits
+        kit::store_floats(out.rows.dtype, out.rows.data, row * out.rows.stride + column, product,
+                          kit::left<kWidth>(tiles.dim, column), out.rows.aligned);
+    });
 }
 
 }  // namespace

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.oracles.numbers import scaled
+from tests.oracles.numbers import decoded, linear, scaled
 
 ERF = np.vectorize(math.erf, otypes=[float])
 ERFC = np.vectorize(math.erfc, otypes=[float])
@@ -20,9 +20,19 @@ def activate(name: str, x: np.ndarray) -> np.ndarray:
     return np.where(x > -1, 0.5 * x * (1 + ERF(x / math.sqrt(2))), 0.5 * x * ERFC(-x / math.sqrt(2)))
 
 
+def half(inputs: dict, name: str, dtypes: dict) -> np.ndarray:
+    x = decoded(inputs[name], dtypes[name])
+    if f"{name}_scale" not in inputs:
+        return x
+    rows = x.reshape(-1, x.shape[-1])
+    scales = linear(inputs[f"{name}_scale"], rows.shape[0], -(-rows.shape[1] // 16))
+    return (rows * scales.repeat(16, 1)[:, : rows.shape[1]]).reshape(x.shape)
+
+
 def oracle(inputs: dict, options: dict) -> dict:
     if "x" in inputs:
         gate, up = np.split(inputs["x"], 2, axis=-1)
     else:
-        gate, up = inputs["gate"], inputs["up"]
-    return scaled(activate(options["activation"], gate) * up, inputs, options)
+        gate, up = (half(inputs, name, options["dtypes"]) for name in ("gate", "up"))
+    product = activate(options["activation"], gate) * up * inputs.get("channel_multiplier", 1.0)
+    return scaled(product, inputs, options)

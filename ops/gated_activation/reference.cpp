@@ -1,9 +1,9 @@
 // gated_activation's executable specification.
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>
 
+#include "kit/narrow_reference.h"
 #include "ops/gated_activation/gated_activation.h"
 #include "weft/op.h"
 
@@ -33,41 +33,34 @@ Product gated(GatedActivation::Activation activation, double g, double u) {
     return {value, std::isfinite(value) && std::isfinite(error) ? error : 0};
 }
 
+// Element i of a row: a number, or a code of NVFP4 with its group's scale.
+double element(const Tensor& t, const GroupScales& scales, std::int64_t begin, std::int64_t row,
+               std::int64_t i) {
+    const double value = load_element(t.dtype, t.data, begin + i);
+    if (scales.data == nullptr) return value;
+    return value * load_element(scales.dtype, scales.data, scales.at(row, i / group_columns(scales.dtype)));
+}
+
 void reference(const GatedActivation& op, Oracle& oracle) {
-    const Rows out = *fold_rows(op.out);
-    const std::int64_t half = op.x ? out.dim : 0;
-    const Tensor &gate = op.x ? op.x : op.gate, &up = op.x ? op.x : op.up;
+    const Rows rows = *fold_rows(op.out);
+    const std::int64_t half = op.x ? rows.dim : 0;
+    const Tensor &gate = op.x ? op.x : op.gate, &up = op.x ? op.x : op.up, &factor = op.channel_multiplier;
     const std::int64_t gate_stride = fold_rows(gate)->stride, up_stride = fold_rows(up)->stride;
-    std::vector<Product> products(static_cast<std::size_t>(out.dim));
-    for (std::int64_t row = 0; row < out.rows; ++row) {
-        double amax = 0, amax_error = 0;
-        for (std::int64_t i = 0; i < out.dim; ++i) {
-            Product& p = products[static_cast<std::size_t>(i)];
-            p = gated(op.activation, load_element(gate.dtype, gate.data, row * gate_stride + i),
-                      load_element(up.dtype, up.data, row * up_stride + half + i));
-            if (std::isnan(p.value)) continue;
-            amax = std::max(amax, std::fabs(p.value));
-            amax_error = std::max(amax_error, p.error);
+    const GroupScales gates = group_scales({}, op.gate_scale, rows.rows, rows.dim),
+                      ups = group_scales({}, op.up_scale, rows.rows, rows.dim);
+    NarrowReference out(narrow_fields(op), oracle);
+    std::vector<double> y(static_cast<std::size_t>(rows.dim)), error(y.size());
+    for (std::int64_t row = 0; row < rows.rows; ++row) {
+        for (std::size_t i = 0; i < y.size(); ++i) {
+            const auto at = static_cast<std::int64_t>(i);
+            const Product p = gated(op.activation, element(gate, gates, row * gate_stride, row, at),
+                                    element(up, ups, row * up_stride + half, row, at));
+            const double times = factor ? load_element(factor.dtype, factor.data, at) : 1;
+            y[i] = p.value * times;
+            error[i] = p.error * std::fabs(times) + (factor ? kEps32 * std::fabs(y[i]) : 0);
+            if (!std::isfinite(y[i]) || !std::isfinite(error[i])) error[i] = 0;
         }
-        double inverse = 1, inverse_error = 0;
-        if (op.scale) inverse = 1.0f / load_element(DType::fp32, op.scale.data, 0);
-        if (op.token_scale) {
-            const double max = max_value(op.out.dtype), scale = amax > 0 ? std::max(amax / max, 0x1p-126) : 1;
-            // Where fp32 may flush the whole row to zero, the scale may be 1 instead.
-            const bool vanishing = amax > 0 && amax <= amax_error;
-            const double error = vanishing                          ? 1
-                                 : amax > 0 && std::isfinite(scale) ? amax_error / max + 2 * kEps32 * scale
-                                                                    : 0;
-            oracle.store(op.token_scale, row, scale, error);
-            inverse = 1 / scale;
-            inverse_error = vanishing ? 1 : std::isfinite(scale) ? error / scale + 2 * kEps32 : 0;
-        }
-        for (std::int64_t i = 0; i < out.dim; ++i) {
-            const Product& p = products[static_cast<std::size_t>(i)];
-            const double value = p.value * inverse;
-            const double error = p.error * inverse + std::fabs(value) * (2 * kEps32 + inverse_error);
-            oracle.store(op.out, row * out.stride + i, value, std::isfinite(error) ? error : 0);
-        }
+        out.store_row(row, y, error);
     }
 }
 

@@ -43,7 +43,8 @@ const RegisterImplementations<LayerNorm> kKernels{
     kit::kTarget,
     {{"rows",
       [](const LayerNorm& op, const DeviceInfo&) -> const char* {
-          return op.rounding == LayerNorm::Rounding::fused ? nullptr : "only for rounding=fused";
+          return op.rounding == LayerNorm::Rounding::fused ? kit::decline_norm(op)
+                                                           : "only for rounding=fused";
       },
       kit::norm_config<kForms, LayerNorm>, launch},
      {"eager", decline_eager, [](const LayerNorm&, const DeviceInfo&) { return std::string("lanes=128"); },

@@ -16,8 +16,8 @@ namespace weft {
 // equals "add, then norm". The modulation (AdaLN) is one for all rows, a batch, a frame or a row (weft/row_map.h), or
 // each row picks its own from a table by mod_index; out2 is the same n modulated by mod_scale2 and mod_shift2.
 //
-// An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is
-// written: one a row, amax / max.
+// An `out` in fewer bits holds y divided by a scale, as quantize does: `scale`, which is read (absent: 1), or what is
+// written: `token_scale`, one a row; `group_scale` or `swizzled_scale`, one for a group of columns.
 //
 // rounding=eager gives the bits of PyTorch's F.layer_norm(x + residual, [dim], weight, bias, eps) on the same
 // GPU; README.md says for which PyTorch and which sizes; other sizes are declined.
@@ -27,7 +27,7 @@ struct LayerNorm {
 
     Tensor x{}, weight{}, bias{}, residual{}, gate{}, residual_out{};
     Tensor mod_index{}, mod_scale{}, mod_shift{}, mod_scale2{}, mod_shift2{};
-    Tensor out{}, scale{}, token_scale{}, out2{};
+    Tensor out{}, scale{}, token_scale{}, group_scale{}, swizzled_scale{}, out2{};
     float eps = 1e-5f;
     float weight_offset = 0.0f, mod_offset = 1.0f;
     bool mod_tanh = false;

@@ -71,7 +71,7 @@ const RegisterImplementations<RmsNorm> kKernels{
     kit::kTarget,
     {{"rows",
       [](const RmsNorm& op, const DeviceInfo&) -> const char* {
-          return op.rounding == RmsNorm::Rounding::fused ? nullptr : "only for rounding=fused";
+          return op.rounding == RmsNorm::Rounding::fused ? kit::decline_norm(op) : "only for rounding=fused";
       },
       kit::norm_config<kForms, RmsNorm>, launch},
      {"eager", decline_eager,

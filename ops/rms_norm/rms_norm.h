@@ -16,8 +16,8 @@ namespace weft {
 // (AdaRMS) is one for all rows, a batch, a frame or a row (weft/row_map.h), or each row picks its own from a table by
 // mod_index; out2 is the same n modulated by mod_scale2 and mod_shift2.
 //
-// An fp8 `out` holds y divided by a scale: `scale`, which is read (absent: 1), or `token_scale`, which is
-// written: one a row, amax / max.
+// An `out` in fewer bits holds y divided by a scale, as quantize does: `scale`, which is read (absent: 1), or what is
+// written: `token_scale`, one a row; `group_scale` or `swizzled_scale`, one for a group of columns.
 //
 // rounding=eager gives the bits of the chain of PyTorch operators that models are written in, on the same
 // GPU:
@@ -31,7 +31,7 @@ struct RmsNorm {
 
     Tensor x{}, weight{}, bias{}, residual{}, gate{}, residual_out{};
     Tensor mod_index{}, mod_scale{}, mod_shift{}, mod_scale2{}, mod_shift2{};
-    Tensor out{}, scale{}, token_scale{}, out2{};
+    Tensor out{}, scale{}, token_scale{}, group_scale{}, swizzled_scale{}, out2{};
     float eps = 1e-6f;
     float weight_offset = 0.0f, mod_offset = 1.0f;
     bool mod_tanh = false;

@@ -141,6 +141,23 @@ TEST(RmsNorm, RowsOfAClusterWhoseThreadsAreFull) {
         "out=fp8_e4m3[3,65528] token_scale=fp32[3]",
         "rows", "vectors=8x8 rows=1 cluster=8");
 }
+// Groups of columns in every kind of row: several of a warp, of blocks, of clusters, read again; whole vectors of 4 and
+// 8 elements; and rows that are none, whose groups are found in a pass of their own.
+TEST(RmsNorm, WritesScalesOfGroupsInEveryKindOfRow) {
+    for (const char* line : {
+             "rms_norm x=bf16[5,64] weight=bf16[64] out=fp8_e4m3[5,64] group_scale=fp32[5,1]",
+             "rms_norm x=bf16[130,72] out=fp4_e2m1[130,72] swizzled_scale=fp8_e4m3[256,8] scale=fp32[1]",
+             "rms_norm x=fp32[3,520] weight=bf16[520] out=fp8_e5m2[3,520] group_scale=fp32[3,5]{1,4}",
+             "rms_norm x=fp16[3,4104] residual=fp16[3,4104] residual_out=@residual out=fp8_e4m3[3,4104] "
+             "swizzled_scale=ue8m0[128,132]",
+             "rms_norm x=bf16[1,40000] weight=fp32[40000] out=fp4_e2m1[1,40000] group_scale=ue8m0[1,1250]",
+             "rms_norm x=bf16[1,262160] out=fp4_e2m1[1,262160] group_scale=fp8_e4m3[1,16385]",
+             "rms_norm x=bf16[3,74] out=fp4_e2m1[3,74] group_scale=fp8_e4m3[3,5]",
+             "rms_norm x=bf16[3,200]+1 out=fp8_e4m3[3,200] group_scale=fp32[3,2]",
+         }) {
+        EXPECT_EQ(verify(Case::parse(line), kEmulator).why, "") << line;
+    }
+}
 #endif
 
 }  // namespace

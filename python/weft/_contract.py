@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +72,10 @@ class Field:
     meaning: str
     picked_by: str = ""  # where that field is there, this one has the axes picked_axes
     picked_axes: str = ""
+    sized_axis: str = ""  # an axis whose size this field's dtype says
+    sizes_by_dtype: Mapping[str, int] = dataclass_field(default_factory=dict)
+    # By another field and its dtype: the default first.
+    dtype_beside: Mapping[str, Mapping[str, tuple[str, ...]]] = dataclass_field(default_factory=dict)
 
     @property
     def reads(self) -> bool:
@@ -151,14 +156,28 @@ class Contract:
 
     @cached_property
     def typed_outputs(self) -> tuple[Field, ...]:
-        """Required outputs of which the caller chooses the dtype."""
-        return tuple(field for field in self.outputs if not field.optional and len(field.dtypes) > 1)
+        """Outputs of which the caller chooses the dtype: the required ones, and scales by their format."""
+        return tuple(
+            field
+            for field in self.outputs
+            if len(field.dtypes) > 1 and (not field.optional or field.dtype_beside)
+        )
 
     def shapes(
-        self, wanted: Iterable[Field], given: Mapping[str, Sequence[int]], options: Mapping[str, Any]
+        self,
+        wanted: Iterable[Field],
+        given: Mapping[str, Sequence[int]],
+        options: Mapping[str, Any],
+        dtypes: Mapping[str, str],
     ) -> list[Shape]:
-        """The shapes of outputs, from those of the given fields. Raises ValueError where one doesn't follow."""
+        """The shapes of outputs, from those of the given fields and the dtypes of both, in elements.
+
+        Raises ValueError where one doesn't follow.
+        """
         sizes = {option.name: options[option.name] for option in self.options if option.kind == "integer"}
+        for field in self.fields:
+            if field.sized_axis and dtypes.get(field.name) in field.sizes_by_dtype:
+                sizes[field.sized_axis] = field.sizes_by_dtype[dtypes[field.name]]
         leading: Shape | None = None
         misfit = ""
         for _ in range(2):  # the second round knows the axes that later fields bound
@@ -211,9 +230,12 @@ class Contract:
     def default_dtype(self, field: Field, given: Mapping[str, str]) -> str:
         """An output's dtype where the caller leaves it open.
 
-        That of the first tensor that it may take the place of, else of the first input, whose dtype it may have;
-        else the first of its own.
+        What another field's dtype says; else that of the first tensor that it may take the place of, else of the first
+        input, whose dtype it may have; else the first of its own.
         """
+        for other, choices in field.dtype_beside.items():
+            if given.get(other) in choices:
+                return choices[given[other]][0]
         sources = [*field.in_place_of, *(source.name for source in self.inputs)]
         return next((given[name] for name in sources if given.get(name) in field.dtypes), field.dtypes[0])
 

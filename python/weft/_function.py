@@ -77,7 +77,8 @@ def docstring(contract: Contract) -> str:
         lines.append(describe(option.name, _sentence(option.meaning) + values))
     lines += [field_text(field) for field in contract.outputs]
     for field in contract.typed_outputs:
-        lines.append(describe(f"{field.name}_dtype", f"dtype of {field.name} where it is allocated."))
+        ask = " It asks for it." if field.optional else ""
+        lines.append(describe(f"{field.name}_dtype", f"dtype of {field.name} where it is allocated.{ask}"))
     names = ", ".join(field.name + (" if asked for" if field.optional else "") for field in contract.results)
     many = len(contract.results) > 1
     lines += [

@@ -16,6 +16,15 @@ from weft._contract import Contract, Field
 
 MISSING = inspect.Parameter.empty
 Values = dict[str, Any]  # a call's arguments by parameter
+PACKED = {"fp4_e2m1": 2, "int4": 2}  # elements that are one of a framework's, along the last axis
+
+
+def _repacked(shape: Sequence[int], times: float) -> tuple[int, ...]:
+    """A shape in other elements, so many for one of its own."""
+    if times == 1 or not shape:
+        return tuple(shape)
+    last = shape[-1] * int(times) if times > 1 else shape[-1] // round(1 / times)
+    return (*shape[:-1], last)
 
 
 class Op:
@@ -78,24 +87,47 @@ class Op:
         return [values.get(name) for name in self.order]
 
     def missing(self, values: Mapping[str, Any]) -> list[Field]:
-        """The outputs to allocate: those not given that are required, or asked for with True."""
+        """The outputs to allocate: those not given that are required, or asked for with True or a dtype."""
+
+        def asked(field: Field) -> bool:
+            return not field.optional or values.get(f"{field.name}_dtype") is not None
+
         return [
             field
             for field in self.contract.outputs
-            if values[field.name] is True or (values[field.name] is None and not field.optional)
+            if values[field.name] is True or (values[field.name] is None and asked(field))
         ]
 
-    def shapes(self, wanted: Sequence[Field], values: Mapping[str, Any]) -> list[tuple[int, ...]]:
-        """The shapes of outputs to allocate, from the arrays of a call."""
-        given = {
-            field.name: values[field.name].shape
+    def allocation(
+        self, wanted: Sequence[Field], values: Mapping[str, Any], name_of: Callable[[Any], str | None]
+    ) -> list[tuple[tuple[int, ...], str]]:
+        """The shape, in a framework's elements, and the dtype of outputs; `name_of` names a framework's dtype."""
+        arrays = {
+            field.name: values[field.name]
             for field in self.contract.fields
             if hasattr(values[field.name], "shape")
         }
-        return self.contract.shapes(wanted, given, values)
+        names = {key: name_of(array.dtype) for key, array in arrays.items()}
+        dtypes = {key: name for key, name in names.items() if name is not None}
+        for field in wanted:
+            dtypes[field.name] = self.dtype(field, values, dtypes, name_of)
+        given = {
+            key: _repacked(array.shape, PACKED.get(dtypes.get(key, ""), 1)) for key, array in arrays.items()
+        }
+        shapes = self.contract.shapes(wanted, given, values, dtypes) if wanted else []
+        return [
+            (_repacked(shape, 1 / PACKED.get(dtypes[field.name], 1)), dtypes[field.name])
+            for field, shape in zip(wanted, shapes, strict=True)
+        ]
 
-    def dtype(self, field: Field, values: Mapping[str, Any], name_of: Callable[[Any], str | None]) -> str:
-        """The name of an output's dtype; `name_of` gives that of a framework's dtype."""
+    def dtype(
+        self,
+        field: Field,
+        values: Mapping[str, Any],
+        dtypes: Mapping[str, str],
+        name_of: Callable[[Any], str | None],
+    ) -> str:
+        """The name of an output's dtype; `dtypes` are those of other fields."""
         chosen = values.get(f"{field.name}_dtype")
         if chosen is not None:
             name = chosen if isinstance(chosen, str) else name_of(chosen)
@@ -103,12 +135,7 @@ class Op:
                 expected = ", ".join(field.dtypes)
                 raise TypeError(f"{self.name}.{field.name}: expected dtype {expected}, got {chosen}")
             return name
-        given = {
-            f.name: name_of(values[f.name].dtype) for f in self.contract.inputs if values[f.name] is not None
-        }
-        return self.contract.default_dtype(
-            field, {key: name for key, name in given.items() if name is not None}
-        )
+        return self.contract.default_dtype(field, dtypes)
 
     def result(self, values: Mapping[str, Any]) -> Any:
         """What a call returns: its one result, or a named tuple of all that it wrote."""

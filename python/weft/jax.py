@@ -50,10 +50,9 @@ def run(op: Op, values: Values) -> Any:
     }
     values = values | inputs
     missing = op.missing(values)
-    shapes = op.shapes(missing, values) if missing else []
     results = {
-        field.name: jax.ShapeDtypeStruct(shape, dtype_of(op.dtype(field, values, name_of)))
-        for field, shape in zip(missing, shapes, strict=True)
+        field.name: jax.ShapeDtypeStruct(shape, dtype_of(name))
+        for field, (shape, name) in zip(missing, op.allocation(missing, values, name_of), strict=True)
     }
     updated = [field.name for field in op.contract.inputs if field.writes and field.name in inputs]
     results |= {name: jax.ShapeDtypeStruct(inputs[name].shape, inputs[name].dtype) for name in updated}

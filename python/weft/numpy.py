@@ -18,6 +18,7 @@ NAMES = {
     "float16": "fp16",
     "float8_e4m3fn": "fp8_e4m3",
     "float8_e5m2": "fp8_e5m2",
+    "float8_e8m0fnu": "ue8m0",
     "int8": "int8",
     "int32": "int32",
     "int64": "int64",
@@ -52,8 +53,8 @@ def dtype_of(name: str) -> np.dtype[Any]:
 def run(op: Op, values: Values) -> Any:
     """A call of a weft function on NumPy arrays."""
     fields = op.missing(values)
-    for field, shape in zip(fields, op.shapes(fields, values) if fields else [], strict=True):
-        values[field.name] = np.empty(shape, dtype_of(op.dtype(field, values, name_of)))
+    for field, (shape, name) in zip(fields, op.allocation(fields, values, name_of), strict=True):
+        values[field.name] = np.empty(shape, dtype_of(name))
     views = {
         field.name: _view(op, field.name, values[field.name], field.writes)
         for field in op.contract.fields

@@ -28,6 +28,7 @@ DTYPES = {
     "int64": torch.int64,
     "uint8": torch.uint8,
     "fp4_e2m1": torch.float4_e2m1fn_x2,
+    "ue8m0": torch.float8_e8m0fnu,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()} | {torch.bool: "uint8"}
 
@@ -112,8 +113,8 @@ class Operator:
         values = {**op.defaults, **dict(zip(self.parameters, args, strict=False))}
         fields = op.missing(values)
         return [
-            (op.order.index(field.name), shape, DTYPES[op.dtype(field, values, NAMES.get)])
-            for field, shape in zip(fields, op.shapes(fields, values) if fields else [], strict=True)
+            (op.order.index(field.name), shape, DTYPES[name])
+            for field, (shape, name) in zip(fields, op.allocation(fields, values, NAMES.get), strict=True)
         ]
 
     def run(self, values: Values) -> Any:
@@ -136,9 +137,8 @@ class Operator:
     def _allocate(self, fields: Sequence[Field], values: Values) -> None:
         op = self.op
         like = next(values[name] for name in op.positional if values[name] is not None)
-        dtypes = [DTYPES[op.dtype(field, values, NAMES.get)] for field in fields]
-        for field, shape, dtype in zip(fields, op.shapes(fields, values), dtypes, strict=True):
-            values[field.name] = like.new_empty(shape, dtype=dtype)
+        for field, (shape, name) in zip(fields, op.allocation(fields, values, NAMES.get), strict=True):
+            values[field.name] = like.new_empty(shape, dtype=DTYPES[name])
 
 
 def as_argument(value: Any) -> Any:

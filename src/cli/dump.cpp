@@ -16,8 +16,9 @@ namespace {
 // Tensors on their way into a file, with the memory of those that were made here.
 class Bundle {
    public:
+    // A dtype that the file format lacks is written as its codes.
     void add(const std::string& name, const Tensor& t) {
-        if (t.dtype != DType::fp4_e2m1) return tensors_.push_back({name, t});
+        if (safetensors_name(t.dtype)) return tensors_.push_back({name, t});
         std::vector<std::int64_t> codes;
         for_each_offset(t, [&](std::int64_t i) {
             codes.push_back(static_cast<std::int64_t>(encode(t.dtype, load_element(t.dtype, t.data, i))));

@@ -63,6 +63,13 @@ bool is_too_large(const TensorSpec& spec) {
     return spec.offset > kMostElements || weft::is_too_large(spec.shape, spec.stride);
 }
 
+std::string all_dtypes() {
+    std::string text;
+    for (int i = 0; i < kDTypeCount; ++i)
+        text += (i > 0 ? ", " : "") + std::string(name(static_cast<DType>(i)));
+    return text;
+}
+
 TensorSpec parse_tensor(Scanner& in, const Contract& contract) {
     TensorSpec spec;
     spec.present = true;
@@ -72,9 +79,7 @@ TensorSpec parse_tensor(Scanner& in, const Contract& contract) {
         return spec;
     }
     const auto dtype = parse_dtype(in.word());
-    if (!dtype)
-        in.fail(
-            "expected a dtype (fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, int32, int64, uint8, fp4_e2m1)");
+    if (!dtype) in.fail(fmt::format("expected a dtype ({})", all_dtypes()));
     spec.dtype = *dtype;
     if (in.done()) return spec;  // the shape is to be inferred
     in.expect('[');
@@ -208,6 +213,10 @@ void Case::infer() {
         const int axis = contract().options()[i].axis;
         if (axis >= 0)
             matcher.sizes.size[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(options[i]);
+    }
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        if (tensors[i].present && tensors[i].alias < 0)
+            Contract::size_by_dtype(fields[i], tensors[i].dtype, matcher.sizes);
     }
     for (TensorSpec& spec : tensors) {  // a shared field takes over what it shares
         if (spec.alias < 0) continue;

@@ -32,6 +32,13 @@ std::string names_of(DTypeSet set) {
     return text;
 }
 
+// Of elements that share bytes.
+bool rows_begin_at_bytes(const Tensor& t) {
+    bool even = t.rank > 0 && t.shape[t.rank - 1] % 2 == 0;
+    for (int i = 0; i + 1 < t.rank; ++i) even = even && (t.shape[i] == 1 || t.stride[i] % 2 == 0);
+    return even;
+}
+
 bool same_view(const Tensor& a, const Tensor& b) {
     if (a.data != b.data || bits(a.dtype) != bits(b.dtype) || a.rank != b.rank) return false;
     for (int i = 0; i < a.rank; ++i) {
@@ -99,7 +106,8 @@ std::vector<std::string> Contract::rules(const Field& field) const {
     const auto text = [](Relation::Kind kind, const std::string& other) {
         switch (kind) {
             case Relation::Kind::same_dtype: return "the dtype of " + other;
-            case Relation::Kind::scale_of: return "only for fp8 " + other;
+            case Relation::Kind::dtype_beside: return "its dtype goes by that of " + other;
+            case Relation::Kind::scale_of: return "only where " + other + " is stored in fewer bits";
             case Relation::Kind::needs: return "only beside " + other;
             case Relation::Kind::excludes: return "not beside " + other;
         }
@@ -160,9 +168,20 @@ void Contract::add_option(Option option) {
     options_.push_back(std::move(option));
 }
 
-void Contract::add_relation(Relation::Kind kind, std::string other) {
-    relations_.push_back({kind, static_cast<int>(fields_.size()) - 1, -1});
+void Contract::add_relation(Relation::Kind kind, std::string other, DTypeChoices choices) {
+    relations_.push_back({kind, static_cast<int>(fields_.size()) - 1, -1, std::move(choices)});
     relation_names_.push_back(std::move(other));
+}
+
+void Contract::add_sizes(std::string_view axis, DTypeSizes sizes) {
+    fields_.back().sized_axis = axes_.add(axis);
+    fields_.back().sizes_by_dtype = std::move(sizes);
+}
+
+void Contract::size_by_dtype(const Field& field, DType dtype, AxisSizes& sizes) {
+    for (const auto& [key, size] : field.sizes_by_dtype) {
+        if (key == dtype) sizes.size[static_cast<std::size_t>(field.sized_axis)] = size;
+    }
 }
 
 void Contract::resolve_relations() {
@@ -235,6 +254,9 @@ AxisSizes Contract::check(const void* op) const {
     AxisMatcher matcher(axes_);
     check_options(op, matcher.sizes);
     bind_absent(*this, op, matcher.sizes);
+    for (const Field& field : fields_) {
+        if (const Tensor& t = tensor(op, field)) size_by_dtype(field, t.dtype, matcher.sizes);
+    }
     const Tensor* first = nullptr;
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
@@ -317,6 +339,13 @@ void Contract::check_field(const void* op, const Field& field, AxisMatcher& matc
         reject(name_, field.name, std::move(problem));
     }
     if (empty) return;
+    if (bits(t.dtype) < 8 && !rows_begin_at_bytes(t)) {
+        reject(
+            name_, field.name,
+            fmt::format(
+                "two elements share a byte: the last axis and the strides of the others must be even, got {}",
+                to_string(t)));
+    }
     if (t.data == nullptr) reject(name_, field.name, "is a null pointer");
     const auto align = static_cast<std::size_t>(bytes(t.dtype, 1));
     if (reinterpret_cast<std::uintptr_t>(t.data) % align != 0) {
@@ -381,10 +410,20 @@ void Contract::check_relation(const void* op, const Relation& relation) const {
             reject(name_, field.name,
                    fmt::format("expected {}'s dtype {}, got {}", other.name, weft::name(o.dtype),
                                weft::name(t.dtype)));
-        case Relation::Kind::scale_of:
-            if (is_fp8(o.dtype)) return;
+        case Relation::Kind::dtype_beside: {
+            const std::span<const DType> fitting = relation.beside(o.dtype);
+            if (!o || std::find(fitting.begin(), fitting.end(), t.dtype) != fitting.end()) return;
+            DTypeSet set;
+            for (const DType dtype : fitting) set = set | dtype;
             reject(name_, field.name,
-                   fmt::format("expected none, because {} is {} and only fp8 is scaled", other.name,
+                   fmt::format("expected {} beside {} of {}, got {}",
+                               fitting.empty() ? "none" : "dtype " + names_of(set), other.name,
+                               weft::name(o.dtype), weft::name(t.dtype)));
+        }
+        case Relation::Kind::scale_of:
+            if (kNarrow.contains(o.dtype)) return;
+            reject(name_, field.name,
+                   fmt::format("expected none, because {} is {}, which has no scale", other.name,
                                weft::name(o.dtype)));
         case Relation::Kind::needs:
             if (o) return;

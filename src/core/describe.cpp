@@ -42,6 +42,21 @@ nlohmann::json option_value(const Option& option, double value) {
     return {};
 }
 
+// The dtypes that a field may have, by another field and its dtype; the first of them by default.
+nlohmann::json dtype_beside(const Contract& c, const Field& f) {
+    auto beside = nlohmann::json::object();
+    for (const Relation& relation : c.relations()) {
+        if (&c.fields()[static_cast<std::size_t>(relation.field)] != &f) continue;
+        if (relation.kind != Relation::Kind::dtype_beside) continue;
+        auto& of_other = beside[c.fields()[static_cast<std::size_t>(relation.other)].name];
+        for (const auto& [dtype, choices] : relation.choices) {
+            auto& names = of_other[name(dtype)] = nlohmann::json::array();
+            for (const DType choice : choices) names.push_back(name(choice));
+        }
+    }
+    return beside;
+}
+
 nlohmann::json describe(const Contract& c, const Field& f) {
     auto dtypes = nlohmann::json::array();
     for (int i = 0; i < kDTypeCount; ++i) {
@@ -53,6 +68,12 @@ nlohmann::json describe(const Contract& c, const Field& f) {
                             {"meaning", f.meaning},   {"in_place_of", f.in_place_of},
                             {"rules", c.rules(f)}};
     if (!f.picked_by.empty()) field.update({{"picked_by", f.picked_by}, {"picked_axes", f.picked_axes}});
+    if (f.sized_axis >= 0) {
+        auto& sizes = field["sizes_by_dtype"] = nlohmann::json::object();
+        for (const auto& [dtype, size] : f.sizes_by_dtype) sizes[name(dtype)] = size;
+        field["sized_axis"] = c.axes().all()[static_cast<std::size_t>(f.sized_axis)];
+    }
+    if (auto beside = dtype_beside(c, f); !beside.empty()) field["dtype_beside"] = beside;
     return field;
 }
 

@@ -55,6 +55,12 @@ void Description::add_choice(std::string_view name, std::size_t offset, std::str
 
 Field& Description::last_field() { return c_.fields_.back(); }
 
+void Description::relate_dtypes(std::string_view other, DTypeChoices&& choices) {
+    c_.add_relation(Relation::Kind::dtype_beside, std::string(other), std::move(choices));
+}
+void Description::set_sizes_by_dtype(std::string_view axis, DTypeSizes&& sizes) {
+    c_.add_sizes(axis, std::move(sizes));
+}
 void Description::relate(Relation::Kind kind, std::string_view other) {
     c_.add_relation(kind, std::string(other));
 }

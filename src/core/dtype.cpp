@@ -30,12 +30,14 @@ constexpr Format kFormats[kDTypeCount] = {
     {},
     {},
     {},
-    {},                               // integers
-    {2, 1, 1, 6, true, false, 0, 7},  // fp4_e2m1
+    {},                                             // integers
+    {2, 1, 1, 6, true, false, 0, 7},                // fp4_e2m1
+    {8, 0, 127, 0x1p127, true, false, 0xff, 0xfe},  // ue8m0: no sign, and code 0 is a power of two as well
+    {},                                             // int4
 };
 
-constexpr std::string_view kNames[kDTypeCount] = {"fp32", "bf16",  "fp16",  "fp8_e4m3", "fp8_e5m2",
-                                                  "int8", "int32", "int64", "uint8",    "fp4_e2m1"};
+constexpr std::string_view kNames[kDTypeCount] = {"fp32",  "bf16",  "fp16",  "fp8_e4m3", "fp8_e5m2", "int8",
+                                                  "int32", "int64", "uint8", "fp4_e2m1", "ue8m0",    "int4"};
 
 const Format& format(DType dtype) { return kFormats[static_cast<int>(dtype)]; }
 
@@ -45,6 +47,7 @@ struct IntegerRange {
 IntegerRange integer_range(DType dtype) {
     switch (dtype) {
         case DType::int8: return {-128, 127};
+        case DType::int4: return {-8, 7};
         case DType::int32: return {-0x1p31, 0x1p31 - 1};
         case DType::uint8: return {0, 255};
         default: return {-0x1p63, 0x1p63};
@@ -102,6 +105,24 @@ std::uint64_t encode_float(const Format& f, double value) {
     return sign | (code > f.max_code ? over : code);
 }
 
+double decode_power(std::uint64_t code) {
+    const Format& f = format(DType::ue8m0);
+    return code == f.nan ? std::numeric_limits<double>::quiet_NaN()
+                         : std::ldexp(1.0, static_cast<int>(code) - f.bias);
+}
+
+// The middle between two powers goes to the even code.
+std::uint64_t encode_power(double value) {
+    const Format& f = format(DType::ue8m0);
+    if (std::isnan(value)) return f.nan;
+    if (value <= std::ldexp(1.0, -f.bias)) return 0;
+    if (value >= f.max) return f.max_code;
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);  // in [0.5, 1)
+    const auto code = static_cast<std::uint64_t>(exponent - 1 + f.bias);
+    return code + (fraction > 0.75 || (fraction == 0.75 && code % 2 == 1) ? 1 : 0);
+}
+
 template <class T>
 T read(const void* data, std::int64_t index) {
     T value;
@@ -148,6 +169,8 @@ const double* decode_table(DType dtype) {
                 tables[static_cast<std::size_t>(d)].push_back(decode_float(format(d), code));
             }
         }
+        for (std::uint64_t code = 0; code < 256; ++code)
+            tables[static_cast<std::size_t>(DType::ue8m0)].push_back(decode_power(code));
         return tables;
     }();
     return kTables[static_cast<std::size_t>(dtype)].data();
@@ -170,6 +193,7 @@ double decode(DType dtype, std::uint64_t code) {
     switch (dtype) {
         case DType::fp32: return std::bit_cast<float>(static_cast<std::uint32_t>(code));
         case DType::int8: return static_cast<std::int8_t>(code);
+        case DType::int4: return static_cast<double>((static_cast<int>(code & 0xf) ^ 8) - 8);
         case DType::int32: return static_cast<std::int32_t>(code);
         case DType::int64: return static_cast<double>(static_cast<std::int64_t>(code));
         case DType::uint8: return static_cast<double>(code & 0xff);
@@ -179,6 +203,7 @@ double decode(DType dtype, std::uint64_t code) {
 
 std::uint64_t encode(DType dtype, double value) {
     if (dtype == DType::fp32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    if (dtype == DType::ue8m0) return encode_power(value);
     if (is_floating(dtype)) return encode_float(format(dtype), value);
     const std::uint64_t all = bits(dtype) == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits(dtype)) - 1;
     return static_cast<std::uint64_t>(saturate_integer(dtype, value)) & all;

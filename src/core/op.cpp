@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -103,9 +104,14 @@ void run_reference(const OpEntry& entry, const void* op) {
 
 const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& context) {
     const Contract& contract = entry.contract();
-    const Device device = Contract::tensor(op, contract.fields().front()).device;
+    // The first that is there: the contract has seen to it that they are all on one device.
+    const auto present =
+        std::find_if(contract.fields().begin(), contract.fields().end(),
+                     [&](const Field& f) { return static_cast<bool>(Contract::tensor(op, f)); });
+    const Field& first = present == contract.fields().end() ? contract.fields().front() : *present;
+    const Device device = Contract::tensor(op, first).device;
     if (!(device == context.device())) {
-        throw Error(ErrorCode::invalid_argument, contract.name(), contract.fields().front().name,
+        throw Error(ErrorCode::invalid_argument, contract.name(), first.name,
                     fmt::format("is on {}:{}, but the context is for {}:{}", name(device.type), device.index,
                                 name(context.device().type), context.device().index));
     }

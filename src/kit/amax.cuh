@@ -6,12 +6,6 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// fmaxf passes NaN over, this keeps it.
-struct MaxOrNan {
-    static __device__ __forceinline__ float identity() { return 0.0f; }
-    __device__ __forceinline__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
-};
-
 inline constexpr int kAmaxBatch = 4;
 
 // Of the tiles that this block's threads own, the same in all of them. `combine` is Max or MaxOrNan.

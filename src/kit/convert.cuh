@@ -114,7 +114,7 @@ __device__ __forceinline__ Vec<T, N> from_floats(const float (&from)[N]) {
     return to;
 }
 
-// Calls `use` with a null pointer to the device type of a floating dtype: a run-time dtype as a uniform
+// Calls `use` with a null pointer to the device type of fp32, 16 bits, fp8 or int8: a run-time dtype as a uniform
 // branch.
 template <class F>
 __host__ __device__ __forceinline__ void with_type(DType dtype, F use) {
@@ -124,6 +124,7 @@ __host__ __device__ __forceinline__ void with_type(DType dtype, F use) {
         case DType::fp16: use(static_cast<half*>(nullptr)); break;
         case DType::fp8_e4m3: use(static_cast<e4m3*>(nullptr)); break;
         case DType::fp8_e5m2: use(static_cast<e5m2*>(nullptr)); break;
+        case DType::int8: use(static_cast<std::int8_t*>(nullptr)); break;
         default: break;
     }
 }
@@ -173,13 +174,22 @@ __device__ __forceinline__ float round_as(DType dtype, float v) {
 
 // Largest finite value of a quantised dtype.
 __host__ __device__ constexpr float quantized_max(DType dtype) {
-    return dtype == DType::fp8_e4m3 ? 448.0f : dtype == DType::fp8_e5m2 ? 57344.0f : 127.0f;
+    switch (dtype) {
+        case DType::fp8_e4m3: return 448.0f;
+        case DType::fp8_e5m2: return 57344.0f;
+        case DType::fp4_e2m1: return 6.0f;
+        default: return 127.0f;
+    }
 }
 
-// The dynamic scale of values whose largest magnitude is `amax`: stored value times scale is the real value.
-// Never subnormal, so that its reciprocal is finite.
+// The dynamic scale of values whose largest magnitude is `amax`, of codes up to `max`: stored value times scale is the
+// real value. Never subnormal, so that its reciprocal is finite; NaN where amax is.
+__host__ __device__ __forceinline__ float dynamic_scale(float amax, float max) {
+    if (amax > 0.0f) return fmaxf(amax / max, 0x1p-126f);
+    return amax == 0.0f ? 1.0f : amax;
+}
 __host__ __device__ __forceinline__ float dynamic_scale(float amax, DType dtype) {
-    return amax > 0.0f ? fmaxf(amax / quantized_max(dtype), 0x1p-126f) : 1.0f;
+    return dynamic_scale(amax, quantized_max(dtype));
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

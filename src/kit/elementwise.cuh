@@ -40,28 +40,30 @@ struct RowTiles {
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Host: how many lanes share a row: at least a warp along a row that has as many vectors, more if every lane
-// then has a full batch, fewer (down to 8) where the row's end would leave more of them idle.
-inline int row_lanes_log2(std::int64_t vectors, int batch, unsigned threads) {
+// then has a full batch, fewer (down to 8, or to `least`) where the row's end would leave more of them idle.
+inline int row_lanes_log2(std::int64_t vectors, int batch, unsigned threads, int least = 1) {
     int log2 = 0;
     while ((1u << log2) < threads && (1 << log2) < (log2 < 5 ? vectors : divide_up(vectors, batch))) ++log2;
+    while (1 << log2 < least) ++log2;
     const auto padded = [&](int lanes_log2) {
         const std::int64_t tile = static_cast<std::int64_t>(batch) << lanes_log2;
         return divide_up(vectors, tile) * tile;
     };
-    for (int fewer = log2 - 1; fewer >= 3; --fewer) {
+    for (int fewer = log2 - 1; fewer >= 3 && 1 << fewer >= least; --fewer) {
         if (padded(fewer) * 17 < padded(log2) * 16) log2 = fewer;
     }
     return log2;
 }
 
 // Host: tiles for rows of `dim` elements in vectors of `width`, `batch` a thread. Blocks shrink until there
-// is one for every multiprocessor; `max_blocks` bounds the grid, whose threads then loop.
+// is one for every multiprocessor; `max_blocks` bounds the grid, whose threads then loop. `least_lanes`: of a row, a
+// power of two up to 32.
 inline RowTiles tile_rows(std::int64_t rows, std::int64_t dim, int width, int batch, const DeviceInfo& device,
-                          std::int64_t max_blocks = std::int64_t{1} << 30) {
+                          std::int64_t max_blocks = std::int64_t{1} << 30, int least_lanes = 1) {
     const std::int64_t vectors = std::max<std::int64_t>(1, divide_up(dim, width));
     RowTiles tiles{.rows = rows, .dim = dim, .vectors = static_cast<unsigned>(vectors)};
     for (unsigned threads = 256;; threads /= 2) {
-        tiles.lanes_log2 = row_lanes_log2(vectors, batch, threads);
+        tiles.lanes_log2 = row_lanes_log2(vectors, batch, threads, least_lanes);
         tiles.threads = threads;
         const std::int64_t columns = divide_up(vectors, std::int64_t{batch} << tiles.lanes_log2);
         const std::int64_t tall = divide_up(rows, threads >> tiles.lanes_log2);
@@ -99,6 +101,21 @@ __device__ __forceinline__ void for_each_tile(const RowTiles& tiles, Body body) 
         for (std::int64_t column = first_column; column < tiles.dim; column += gridDim.x * (step * kBatch)) {
             body(row, column, step);
         }
+    }
+}
+
+// Calls body(row, column, dim) for the thread's vectors, one at a time and all threads of the block together: dim is 0
+// for a thread that has no row.
+template <int kWidth, class Body>
+__device__ __forceinline__ void for_each_tile_together(const RowTiles& tiles, Body body) {
+    const int lanes = 1 << tiles.lanes_log2, lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+    const std::int64_t step = lanes * kWidth, rows_a_block = blockDim.x >> tiles.lanes_log2;
+    const std::int64_t first_row = (blockIdx.z * gridDim.y + blockIdx.y) * rows_a_block;
+    for (std::int64_t top = first_row; top < tiles.rows; top += gridDim.z * gridDim.y * rows_a_block) {
+        const std::int64_t row = top + (threadIdx.x >> tiles.lanes_log2),
+                           dim = row < tiles.rows ? tiles.dim : 0;
+        for (std::int64_t begin = blockIdx.x * step; begin < tiles.dim; begin += gridDim.x * step)
+            body(row, begin + lane * kWidth, dim);
     }
 }
 
@@ -181,6 +198,15 @@ struct PartVector {
 __device__ __forceinline__ bool begins_row(const WholeVector& at) { return at.vector == 0; }
 __device__ __forceinline__ bool begins_row(const PartVector& at) { return at.column == 0; }
 
+template <int N>
+__device__ __forceinline__ std::int64_t column_of(const WholeVector& at) {
+    return std::int64_t{at.vector} * N;
+}
+template <int N>
+__device__ __forceinline__ std::int64_t column_of(const PartVector& at) {
+    return at.column;
+}
+
 template <class T, int N>
 __device__ __forceinline__ Vec<T, N> load(const VectorRows& rows, const WholeVector& at) {
     const char* row = static_cast<const char*>(rows.data) + std::uint64_t{at.row} * rows.pitch;
@@ -212,6 +238,28 @@ inline VectorRows shared_vector(const Tensor& tensor, int width) {
     VectorRows rows = vector_rows(tensor, width);
     rows.stride = rows.pitch = 0;
     return rows;
+}
+
+// Elements of a row, widened: the first `count` of a vector, and `fill` for the others.
+template <int N>
+__device__ __forceinline__ void load_floats(const VectorRows& from, std::int64_t row, std::int64_t column,
+                                            int count, float fill, float (&to)[N]) {
+    with_wide_type(from.dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        const T* data = static_cast<const T*>(from.data) + row * from.stride + column;
+        to_floats(load_vector<N>(data, count, from.aligned, from_float<T>(fill)), to);
+    });
+}
+
+// Multiplies the vector at `column` of a row of `dim` by one factor a column, where there are factors.
+template <int N>
+__device__ __forceinline__ void scale_channels(const VectorRows& factors, std::int64_t dim,
+                                               std::int64_t column, float (&values)[N]) {
+    if (factors.data == nullptr) return;
+    float by[N];
+    load_floats(factors, 0, column, left<N>(dim, column), 1.0f, by);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] *= by[i];
 }
 
 // Kernels are templates over their dtypes. For the pairs that production runs, and operands of whole vectors,

@@ -22,6 +22,22 @@ struct Max {
     __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
+// Of magnitudes, by their bits, of which NaN's are the largest: NaN stays.
+struct MaxOrNan {
+    static __device__ __forceinline__ float identity() { return 0.0f; }
+    __device__ __forceinline__ float operator()(float a, float b) const {
+        return __float_as_uint(a) > __float_as_uint(b) ? a : b;
+    }
+};
+// One of the two.
+struct AmaxOrNan {
+    bool keeps_nan;
+    static __device__ __forceinline__ float identity() { return 0.0f; }
+    __device__ __forceinline__ float operator()(float a, float b) const {
+        return keeps_nan ? MaxOrNan{}(a, b) : fmaxf(a, b);
+    }
+};
+
 // shuffle_xor of any plain struct, word by word.
 template <class T>
 __device__ __forceinline__ T shuffle_xor_all(T value, int lane_mask) {

@@ -5,7 +5,8 @@
 //   sum    Row::sum, Group::reduce: any statistic, in as many passes as it likes: the row is held.
 //   map    a function of (slot, index, values). Its operands (weights, modulation) are RowOperands: RowSlices that are
 //          loaded early, or LateOperands of any dtype.
-//   store  store_row(RowOutput) of kit/row_store.cuh: fp32, 16 bits, fp8 with a static scale or one a row.
+//   store  store_row(RowOutput) of kit/row_store.cuh: fp32, 16 bits, fewer bits with a static scale, one a row or
+//          one for each group of columns.
 //
 // A kernel is compiled for a RowForm. In a uniform one, which production calls, all that is read is stored alike, and
 // a thread's loads are all on their way before the first is needed. In a mixed one each operand may have a dtype of its
@@ -122,6 +123,18 @@ class Row {
     template <class F>
     __device__ __forceinline__ void each(F use) const {
         each(use, [](Index) {});
+    }
+
+    // use(slot, index, values, there) for every slot, all threads of the group together: zeros where it is not there.
+    template <class F, class Before>
+    __device__ __forceinline__ void each_slot(F use, Before before) const {
+        const auto with_values = [&](int v, Index index) {
+            float x[N] = {};
+            const bool there = index < part.dim;
+            if (there) get(v, index, x);
+            use(v, index, x, there);
+        };
+        part.template each_slot<N, V, kRun>(with_values, before);
     }
 
     // The thread's part of the sum of f(x) over the row: two chains of additions, for latency and for

@@ -28,6 +28,7 @@ struct RowNorm {
     RowOutput to[kMaxRowOutputs] = {};
     RowAffine modulation[kMaxRowOutputs] = {};  // then, of each output
     RowPlaces places{};                         // last: most calls read nothing of it
+    GroupScales groups{};                       // of the first output; nor of this
 };
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
@@ -166,7 +167,16 @@ __device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics sta
         for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale;
         weight.apply(row.part, v, index, x);
     };
-    if (!p.modulated) return store_row<T>(row, group, p.to[0], static_scale(p.to[0]), normalise);
+    // Where the first output has scales of groups.
+    const auto store = [&](int output, const auto& map) {
+        const float scale = static_scale(p.to[output]);
+        if constexpr (N > 1) {
+            if (output == 0 && p.groups.data != nullptr)
+                return store_grouped(row, p.to[0], p.groups, scale, map);
+        }
+        store_row<T>(row, group, p.to[output], scale, map);
+    };
+    if (!p.modulated) return store(0, normalise);
 #pragma unroll 1
     for (int output = 0; output < p.outputs; ++output) {
         LateAffine<N, MappedRow::kRun> modulation(row.part, p.modulation[output]);
@@ -175,7 +185,7 @@ __device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics sta
             normalise(v, index, x);
             modulation.apply(v % MappedRow::kRun, x);
         };
-        store_row<T>(row, group, p.to[output], static_scale(p.to[output]), AnnouncedMap{fetch, map});
+        store(output, AnnouncedMap{fetch, map});
     }
 }
 

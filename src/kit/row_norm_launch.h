@@ -5,6 +5,7 @@
 
 #include "kit/row_launch.h"
 #include "kit/row_norm.cuh"
+#include "kit/row_quantize.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
@@ -30,7 +31,36 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels = {}) {
                      &op.mod_shift, &op.mod_scale2, &op.mod_shift2},
                     {&op.out, &op.out2}, kernels, static_cast<bool>(alone ? op.mod_shift : op.bias));
     if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
+    if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
+        problem.form.uniform = false;
+        problem.group_lanes = problem.whole ? group_columns(scales.dtype) * problem.element_bytes / 16 : 1;
+    }
     return problem;
+}
+
+// Groups of rows that are no whole vectors are found in a pass of their own, over the normalised rows in fp32.
+template <class Op>
+bool groups_apart(const Op& op, const RowProblem& rows) {
+    return (op.group_scale || op.swizzled_scale) && !rows.whole;
+}
+
+template <class Op>
+const char* decline_norm(const Op& op) {
+    return groups_apart(op, norm_problem(op)) && !fold_rows(op.out)
+               ? "rows with scales of groups must be whole vectors, or fold into rows of one stride"
+               : nullptr;
+}
+
+// What     out = y over the scales of its groups, y a norm's rows in fp32
+// Mapping  a thread owns 16 elements of a row: a group of NVFP4
+// Traffic  y once, out and scales once: bound by memory
+// Needs    tile_groups
+template <class T>
+__global__ void __launch_bounds__(256)
+    store_groups_apart(PlainRows<T, kGroupWidth> y, GroupedRows out, RowTiles tiles) {
+    dependency_wait();
+    dependents_launch();
+    quantize_groups(out, tiles, y, out.scale != nullptr ? *out.scale : 1.0f);
 }
 
 template <class Op>
@@ -60,6 +90,7 @@ RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
     }
     if (op.scale) p.to[0].scale = op.scale.template as<float>();
     if (op.token_scale) p.to[0].token_scale = op.token_scale.template as<float>();
+    p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);
     p.outputs = op.out2 ? 2 : 1;
     p.modulated = op.out2 || (&first != &p.weight && (op.mod_scale || op.mod_shift));
     p.eps = op.eps;
@@ -72,10 +103,28 @@ std::string norm_config(const Op& op, const DeviceInfo& device) {
     return to_string(plan_rows(norm_problem(op, kKernels), device));
 }
 
+template <RowKernels kKernels, class Op, class Kernel>
+void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel);
+
+template <RowKernels kKernels, class Op, class Kernel>
+void launch_norm_apart(const char* name, const Op& op, Context& context, Kernel kernel) {
+    const std::int64_t rows = row_count(op.x), dim = op.x.dim(-1);
+    Op normed = op;
+    normed.out = Tensor(context.scratch(static_cast<std::size_t>(rows * dim) * sizeof(float)), DType::fp32,
+                        std::span(op.out.shape, static_cast<std::size_t>(op.out.rank)), op.out.device);
+    normed.scale = normed.group_scale = normed.swizzled_scale = {};
+    launch_norm<kKernels>(name, normed, context, kernel);
+    const GroupedRows out = grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, kGroupWidth);
+    const RowTiles tiles = tile_groups(rows, dim, out.groups.dtype, context.info());
+    launch("store_groups_apart", store_groups_apart<float>, tiles.shape(), context.stream(),
+           PlainRows<float, kGroupWidth>{vector_rows(normed.out, kGroupWidth), {}, dim}, out, tiles);
+}
+
 // `kernel(type, width, vectors, form)` is the instantiation for a plan (with_row_kernel).
 template <RowKernels kKernels, class Op, class Kernel>
 void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
     const RowProblem rows = norm_problem(op, kKernels);
+    if (groups_apart(op, rows)) return launch_norm_apart<kKernels>(name, op, context, kernel);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
     with_row_kernel<kKernels>(norm_dtype(op), rows, plan,
                               [&](auto* type, auto width, auto vectors, auto form) {

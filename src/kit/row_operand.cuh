@@ -162,6 +162,29 @@ struct RowPart {
     __device__ __forceinline__ void each(Use use) const {
         each<N, V>(use, [](RowIndex<V>) {});
     }
+
+    // use(slot, index) for every slot that some thread of the group may have, all threads together: of a slot that the
+    // calling one lacks, the index is dim or more. Registers are not full.
+    template <int N, int V, int kRun, class Use, class Before>
+    __device__ __forceinline__ void each_slot(Use use, Before before) const {
+        static_assert(!fills_registers(V));
+        const std::int64_t stride = std::int64_t{step} * N;
+        if constexpr (V > 0) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                const int at = index<N, V>(v);
+                if (v % kRun == 0) before(at);
+                if (v * stride < shape.dim) use(v, at);
+            }
+        } else {
+            int v = 0;
+            for (std::int64_t begin = 0; begin < shape.dim; begin += stride) {
+                const std::int64_t at = begin + std::int64_t{first} * N;
+                before(at);
+                use(v++, at);
+            }
+        }
+    }
 };
 
 // V vectors of an operand that is stored as T, as they came from memory. kHeld are held at a time: where these are

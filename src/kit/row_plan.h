@@ -73,6 +73,7 @@ struct RowProblem {
     int element_bytes = 2;
     bool whole = true;
     RowForm form{};
+    int group_lanes = 1;  // lanes of a warp that have a group of columns, which share a scale
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
 
@@ -181,7 +182,8 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     const std::int64_t apart = std::int64_t{vectors} * cluster;
     // Lanes of a row that read side by side: 256 bytes, where the row has them.
     const std::int64_t side_by_side = plan.width == 1 ? 32 : 16;
-    plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, side_by_side)));
+    plan.lanes = row_lanes(std::max(
+        {(all + apart - 1) / apart, std::min(all, side_by_side), std::int64_t{problem.group_lanes}}));
     if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1 && !(vectors == 4 && plan.width == 1))
         return {.lanes = 0};
     const RowForm form = row_form(plan, problem);

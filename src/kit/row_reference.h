@@ -1,11 +1,11 @@
-// What the references of row ops share: the row that is read, and how a row is stored, scaled where it is
-// fp8.
+// What the references of row ops share: the row that is read, and what is made of it before it is stored.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "kit/narrow_reference.h"
 #include "weft/oracle.h"
 #include "weft/row_map.h"
 
@@ -110,46 +110,6 @@ class ReferenceModulation {
     bool tanh_;
 };
 
-// The fp8 scale of a row whose values are y ± error, with its own error; 1 exactly where all are exactly 0.
-struct ReferenceScale {
-    double value = 1, error = 0;
-};
-inline ReferenceScale reference_scale(DType dtype, const std::vector<double>& y,
-                                      const std::vector<double>& error) {
-    double amax = 0, worst = 0;  // NaN has no magnitude
-    for (std::size_t i = 0; i < y.size(); ++i) {
-        amax = std::max(amax, std::isnan(y[i]) ? 0 : std::fabs(y[i]));
-        if (std::isfinite(error[i])) worst = std::max(worst, error[i]);
-    }
-    ReferenceScale scale;
-    if (amax > 0) scale.value = std::max(amax / max_value(dtype), 0x1p-126);
-    if (std::isfinite(amax)) scale.error = worst / max_value(dtype) + kEps32 * scale.value;
-    if (amax <= worst && worst > 0) scale.error = std::max(scale.error, 1.0);  // it may be 0, so the scale 1
-    return scale;
-}
-
-// Stores a row, y within ± error.
-inline void reference_store(const Tensor& out, const Tensor& scale, const Tensor& token_scale,
-                            std::int64_t row, const std::vector<double>& y, const std::vector<double>& error,
-                            Oracle& oracle) {
-    ReferenceScale s;
-    if (scale) s.value = load_element(DType::fp32, scale.data, 0);
-    if (token_scale) {
-        s = reference_scale(out.dtype, y, error);
-        oracle.store(token_scale, row, s.value, s.error);
-    }
-    const double inverse = is_fp8(out.dtype) ? static_cast<double>(1.0f / static_cast<float>(s.value)) : 1;
-    const std::int64_t begin = map_rows(out, out)->offset(row);
-    for (std::size_t i = 0; i < y.size(); ++i) {
-        const double value = y[i] * inverse;
-        double bound = error[i] * inverse;
-        if (is_fp8(out.dtype)) bound += std::fabs(value) * (2 * kEps32 + s.error / s.value);
-        if (s.error >= s.value) bound = 2 * max_value(out.dtype);  // nothing but rounding errors, blown up
-        if (!std::isfinite(value) || !std::isfinite(bound)) bound = 0;
-        oracle.store(out, begin + static_cast<std::int64_t>(i), value, bound);
-    }
-}
-
 // The outputs of a norm whose normalised row is y ± error.
 template <class Op>
 void reference_outputs(const Op& op, std::int64_t row, std::vector<double> y, std::vector<double> error,
@@ -157,10 +117,10 @@ void reference_outputs(const Op& op, std::int64_t row, std::vector<double> y, st
     if (op.out2) {
         std::vector<double> second = y, second_error = error;
         ReferenceModulation(op, op.mod_scale2, op.mod_shift2).apply(row, second, second_error);
-        reference_store(op.out2, {}, {}, row, second, second_error, oracle);
+        NarrowReference(NarrowFields{.out = op.out2}, oracle).store_row(row, second, second_error);
     }
     ReferenceModulation(op, op.mod_scale, op.mod_shift).apply(row, y, error);
-    reference_store(op.out, op.scale, op.token_scale, row, y, error, oracle);
+    NarrowReference(narrow_fields(op), oracle).store_row(row, y, error);
 }
 
 }  // namespace weft

@@ -1,12 +1,13 @@
 // The last phase of row kernels (kit/row.cuh): where a mapped row goes.
 #pragma once
 
+#include "kit/narrow.cuh"
 #include "kit/row.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// Where a mapped row goes. fp8 has at most one of the two scales: a static one for all that is read, or one a
-// row that is computed and written.
+// Where a mapped row goes. Fewer bits have a static scale for all, which is read, or one a row or one for each group of
+// columns, which is computed and written; the first may stand over the last.
 struct RowOutput {
     RowOperand out{};
     const float* scale = nullptr;
@@ -69,18 +70,40 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
     }
 }
 
-// The same where fp8 may have a scale: the map is called once more where that is the row's, in the same code, which is
-// there once. All threads of the group call this. `scale`: static_scale's.
+// With a scale for each group of columns, which neighbouring lanes hold: a group has no more lanes than the row. All
+// threads of the block call this. `tensor`: the scale over those of the groups.
+template <class Row, class Map>
+__device__ __forceinline__ void store_grouped(const Row& row, const RowOutput& to, const GroupScales& groups,
+                                              float tensor, const Map& map) {
+    constexpr int N = Row::kWidth;
+    const GroupedRows out{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = groups};
+    const std::int64_t begin = row.part.offset(to.out);
+    const int lanes = group_columns(groups.dtype) / N;
+    const auto store = [&](int v, typename Row::Index index, float (&x)[N], bool there) {
+        if (there) map(v, index, x);
+        store_group(out, begin, row.part.row, index, there ? N : 0, x, lanes, tensor);
+    };
+    if constexpr (requires { map.before; }) {
+        row.each_slot(store, map.before);
+    } else {
+        row.each_slot(store, [](typename Row::Index) {});
+    }
+}
+
+// The same where fewer bits may have a scale: the map is called once more where that is the row's, in the same code,
+// which is there once. All threads of the group call this. `scale`: static_scale's.
 template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
                                           float scale, const Map& map) {
     if (to.token_scale != nullptr) [[unlikely]] {
+        // Of what a uniform row is stored as, NaN has codes.
+        const AmaxOrNan largest{.keeps_nan = !Row::kForm.uniform && to.out.dtype == DType::int8};
         float amax = 0.0f;
         each_mapped(row, map, [&](int, typename Row::Index, float (&x)[Row::kWidth]) {
 #pragma unroll
-            for (const float value : x) amax = fmaxf(amax, fabsf(value));
+            for (const float value : x) amax = largest(amax, fabsf(value));
         });
-        scale = dynamic_scale(group.max(amax), to.out.dtype);
+        scale = dynamic_scale(group.reduce(amax, largest), to.out.dtype);
         if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
     }
     store_mapped<T, true>(row, to.out, 1.0f / scale, map);

@@ -83,11 +83,12 @@ class Draw {
         if (f.optional && chance(50)) return;
         spec.present = true;
         spec.dtype = i == 0 ? dtype_ : dtype(f.dtypes);
+        Contract::size_by_dtype(f, spec.dtype, matcher_.sizes);
         const AxisPattern& pattern = case_.pattern(i);
         matcher_.shape(pattern, spec.shape);
         if (pattern.broadcast) broadcast(spec.shape);
         if (spec.shape.empty()) spec.shape = {1};   // a scalar is one element
-        if (spec.dtype == DType::fp4_e2m1) return;  // packed pairs: dense and aligned
+        if (bits(spec.dtype) < 8) return;           // packed pairs: dense and aligned
         if (tidy_) return;
         if (chance(20)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);
@@ -131,14 +132,43 @@ class Draw {
         spec.stride[static_cast<std::size_t>(random_.below(view.rank - 1))] = 0;
     }
 
-    // Draws that break a relation are refused; dtypes would do so too often, and what a field needs would be
-    // there almost always.
+    // Draws that break a relation are refused; dtypes and fields that exclude each other would do so too often, and
+    // what a field needs would be there almost always.
     void relate(const Relation& relation) {
         TensorSpec& spec = case_.tensors[static_cast<std::size_t>(relation.field)];
-        const TensorSpec& other = case_.tensors[static_cast<std::size_t>(relation.other)];
+        TensorSpec& other = case_.tensors[static_cast<std::size_t>(relation.other)];
         if (relation.kind == Relation::Kind::needs && !other.present) spec = {};
-        if (relation.kind != Relation::Kind::same_dtype || !spec.present || !other.present) return;
-        spec.dtype = other.dtype;
+        if (!spec.present || !other.present) return;
+        switch (relation.kind) {
+            case Relation::Kind::same_dtype: spec.dtype = other.dtype; return;
+            case Relation::Kind::dtype_beside: return draw_beside(relation, spec, other.dtype);
+            case Relation::Kind::scale_of:
+                if (!kNarrow.contains(other.dtype)) spec = {};
+                return;
+            case Relation::Kind::excludes:
+                if (chance(80)) (is_optional(relation.other) && chance(50) ? other : spec) = {};
+                return;
+            default: return;
+        }
+    }
+
+    bool is_optional(int field) const { return contract_.fields()[static_cast<std::size_t>(field)].optional; }
+
+    // One of the dtypes that the relation allows, and the shape that follows from it.
+    void draw_beside(const Relation& relation, TensorSpec& spec, DType other) {
+        const std::span<const DType> fitting = relation.beside(other);
+        if (std::find(fitting.begin(), fitting.end(), spec.dtype) != fitting.end()) return;
+        if (fitting.empty()) {
+            spec = {};
+            return;
+        }
+        const Field& f = contract_.fields()[static_cast<std::size_t>(relation.field)];
+        const auto any = random_.below(static_cast<std::int64_t>(fitting.size()));
+        spec = {};
+        spec.present = true;
+        spec.dtype = fitting[static_cast<std::size_t>(any)];
+        Contract::size_by_dtype(f, spec.dtype, matcher_.sizes);
+        matcher_.shape(f.pattern, spec.shape);
     }
 
     void strides(Layout layout, TensorSpec& spec) {

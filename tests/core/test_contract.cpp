@@ -87,7 +87,66 @@ TEST_F(Contracts, HoldFieldsToTheirRelations) {
     op.extra = {};
     op.scale = std::exchange(op.token_scale, {});
     op.out = at(1, DType::fp16, {8});
-    EXPECT_EQ(op.message(), "related.scale: expected none, because out is fp16 and only fp8 is scaled");
+    EXPECT_EQ(op.message(), "related.scale: expected none, because out is fp16 and which has no scale");
+}
+
+// A field whose dtype goes by another's, and says the size of an axis.
+struct Grouped {
+    static constexpr std::string_view kName = "grouped";
+    Tensor out{}, scale{};
+
+    static Describe<Grouped> describe() {
+        return std::move(Describe<Grouped>(std::string(kName), "out")
+                             .out("out", &Grouped::out, "rows dim", kFloat | kFp8 | DType::fp4_e2m1, "out")
+                             .out("scale", &Grouped::scale, "rows ceil(dim/group)",
+                                  {DType::fp32, DType::fp8_e4m3}, "of groups")
+                             .optional()
+                             .sizes_by_dtype("group", {{DType::fp32, 4}, {DType::fp8_e4m3, 2}})
+                             .dtype_beside("out", {{DType::fp8_e4m3, {DType::fp32, DType::fp8_e4m3}},
+                                                   {DType::fp4_e2m1, {DType::fp8_e4m3}}}));
+    }
+    std::string message() const {
+        static const Contract contract = describe();
+        try {
+            contract.check(this);
+            return "accepted";
+        } catch (const Error& e) {
+            return e.what();
+        }
+    }
+};
+
+TEST_F(Contracts, ADtypeMayGoByAnothersAndSizeAnAxis) {
+    Grouped op{.out = at(0, DType::fp8_e4m3, {2, 6}), .scale = at(1, DType::fp32, {2, 2})};
+    EXPECT_EQ(op.message(), "accepted");
+    op.scale = at(1, DType::fp8_e4m3, {2, 3});
+    EXPECT_EQ(op.message(), "accepted");
+    op.scale = at(1, DType::fp8_e4m3, {2, 2});
+    EXPECT_EQ(op.message(), "grouped.scale: expected [rows=2, ceil(dim/group)=3], got [2, 2]");
+    op.out = at(0, DType::fp4_e2m1, {2, 6});
+    op.scale = at(1, DType::fp32, {2, 2});
+    EXPECT_EQ(op.message(), "grouped.scale: expected dtype fp8_e4m3 beside out of fp4_e2m1, got fp32");
+    op.out = at(0, DType::bf16, {2, 6});
+    EXPECT_EQ(op.message(), "grouped.scale: expected none beside out of bf16, got fp32");
+    op.scale = {};
+    EXPECT_EQ(op.message(), "accepted");
+    const auto misnamed = [] {
+        return Contract(Grouped::describe().sizes_by_dtype("gruop", {{DType::fp32, 4}}));
+    };
+    EXPECT_THROW(misnamed(), Error);
+}
+
+// Of four-bit elements a row begins at a byte.
+TEST_F(Contracts, ElementsThatShareBytesComeInPairs) {
+    Grouped op{.out = at(0, DType::fp4_e2m1, {2, 5})};
+    const std::string pairs =
+        "grouped.out: two elements share a byte: the last axis and the strides of the others "
+        "must be even, got ";
+    EXPECT_EQ(op.message(), pairs + "fp4_e2m1[2,5]");
+    op.out = view(0, DType::fp4_e2m1, {2, 6}, {7, 1});
+    EXPECT_EQ(op.message(), pairs + "fp4_e2m1[2,6]{7,1}");
+    op.out = view(0, DType::fp4_e2m1, {1, 6}, {7, 1});
+    EXPECT_EQ(op.message(), "accepted");
 }
 
 std::string refusal(Describe<Related> description) {
@@ -291,7 +350,8 @@ TEST_F(Contracts, SayTheirRulesInWords) {
         return c.rules(c.fields()[static_cast<std::size_t>(c.find_field(field))]);
     };
     using testing::ElementsAre;
-    EXPECT_THAT(rules("scale"), ElementsAre("only for fp8 out", "not beside token_scale"));
+    EXPECT_THAT(rules("scale"),
+                ElementsAre("only where out is stored in fewer bits", "not beside token_scale"));
     EXPECT_THAT(rules("token_scale"), ElementsAre("not beside scale"));
     EXPECT_THAT(rules("extra"), ElementsAre("the dtype of x", "only beside token_scale"));
 }

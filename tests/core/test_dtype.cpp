@@ -12,6 +12,7 @@
 #if WEFT_HAS_EMULATOR
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp4.h>
 #include <cuda_fp8.h>
 #endif
 
@@ -52,6 +53,9 @@ TEST(DTypes, SizesAndLimits) {
     EXPECT_EQ(max_value(DType::fp4_e2m1), 6);
     EXPECT_EQ(max_value(DType::bf16), std::ldexp(255.0 / 128, 127));
     EXPECT_EQ(max_value(DType::int8), 127);
+    EXPECT_EQ(bytes(DType::int4, 5), 3);
+    EXPECT_EQ(max_value(DType::int4), 7);
+    EXPECT_EQ(max_value(DType::ue8m0), std::ldexp(1.0, 127));
 }
 
 TEST(DTypes, EveryCodeComesBack) {
@@ -114,6 +118,44 @@ TEST(DTypes, TinyValuesAndZeros) {
 
 TEST(DTypes, Fp4HasItsSixteenValues) {
     EXPECT_THAT(magnitudes(DType::fp4_e2m1), ::testing::ElementsAre(0, 0.5, 1, 1.5, 2, 3, 4, 6));
+}
+
+// All codes are powers of two and one is NaN; nothing has a sign.
+TEST(DTypes, Ue8m0IsPowersOfTwo) {
+    for (int code = 0; code < 255; ++code) {
+        const auto c = static_cast<std::uint64_t>(code);
+        const double power = std::pow(2.0, code - 127);
+        ASSERT_EQ(decode(DType::ue8m0, c), power);
+        ASSERT_EQ(encode(DType::ue8m0, power), c);
+        if (code == 254) continue;
+        ASSERT_EQ(encode(DType::ue8m0, power * 1.5), c + c % 2);  // the middle: to the even code
+        ASSERT_EQ(encode(DType::ue8m0, std::nextafter(power * 1.5, 0)), c);
+        ASSERT_EQ(encode(DType::ue8m0, std::nextafter(power * 1.5, 1e39)), c + 1);
+    }
+    EXPECT_TRUE(std::isnan(decode(DType::ue8m0, 255)));
+    EXPECT_EQ(encode(DType::ue8m0, std::nan("")), 255u);
+    for (const double none : {0.0, -0.0, -5.0, 1e-300, -static_cast<double>(INFINITY)})
+        EXPECT_EQ(encode(DType::ue8m0, none), 0u);
+    for (const double huge : {0x1p127, 0x1.8p127, 1e300, static_cast<double>(INFINITY)})
+        EXPECT_EQ(encode(DType::ue8m0, huge), 254u);
+}
+
+TEST(DTypes, Int4IsTwosComplementInNibbles) {
+    for (int value = -8; value < 8; ++value) {
+        const auto code = static_cast<std::uint64_t>(value) & 0xf;
+        EXPECT_EQ(decode(DType::int4, code), value);
+        EXPECT_EQ(encode(DType::int4, value), code);
+    }
+    EXPECT_EQ(round_to(DType::int4, 7.6), 7);
+    EXPECT_EQ(round_to(DType::int4, -100), -8);
+    EXPECT_EQ(round_to(DType::int4, 2.5), 2);
+    EXPECT_EQ(round_to(DType::int4, std::nan("")), 0);
+    unsigned char memory[2] = {};
+    store_integer(DType::int4, memory, 1, -3);
+    store_integer(DType::int4, memory, 2, 7);
+    EXPECT_EQ(memory[0], 0xd0);
+    EXPECT_EQ(memory[1], 0x07);
+    EXPECT_EQ(load_integer(DType::int4, memory, 1), -3);
 }
 
 TEST(DTypes, IntegersSaturateAndRoundToEven) {
@@ -182,6 +224,19 @@ TEST(DTypes, AgreeWithCudasConversions) {
     agrees(DType::fp16, [](float v) { return std::bit_cast<std::uint16_t>(__float2half_rn(v)); });
     agrees(DType::fp8_e4m3, [](float v) { return __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3); });
     agrees(DType::fp8_e5m2, [](float v) { return __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E5M2); });
+}
+
+TEST(DTypes, Fp4AndUe8m0AgreeWithCudasConversions) {
+    for (const float v : probes(DType::fp4_e2m1)) {
+        if (std::isnan(v)) continue;  // CUDA makes 6 of it
+        const auto theirs = static_cast<std::uint64_t>(__nv_cvt_float_to_fp4(v, __NV_E2M1, cudaRoundNearest));
+        ASSERT_EQ(encode(DType::fp4_e2m1, v), theirs & 0xf) << v;
+    }
+    for (unsigned code = 0; code < 255; ++code) {
+        const auto byte = static_cast<__nv_fp8_storage_t>(code);
+        ASSERT_EQ(decode(DType::ue8m0, code),
+                  __bfloat162float(__nv_bfloat16(__nv_cvt_e8m0_to_bf16raw(byte))));
+    }
 }
 
 TEST(DTypes, DecodeAsCudaDoes) {

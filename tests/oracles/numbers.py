@@ -1,4 +1,4 @@
-"""What the oracles of several ops need: roundings of sums, and fp8 outputs with their scales, in NumPy alone."""
+"""What the oracles of several ops need: roundings of sums, and outputs in fewer bits, in NumPy alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 Arrays = dict[str, Any]
-LARGEST = {"fp8_e4m3": 448.0, "fp8_e5m2": 57344.0}
+LARGEST = {"fp8_e4m3": 448.0, "fp8_e5m2": 57344.0, "fp4_e2m1": 6.0, "int8": 127.0}
 
 
 def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
@@ -66,17 +66,143 @@ def row_sum(inputs: Arrays, options: Arrays) -> tuple[np.ndarray, Arrays]:
     return r, {"residual_out": exact}
 
 
-def scaled(y: np.ndarray, inputs: Arrays, options: Arrays) -> Arrays:
-    """`out` and the scale that the case asks for, by the fields that it has."""
+def _fp8_values(exponent_bits: int, mantissa_bits: int, largest: float) -> np.ndarray:
+    """The values of an fp8 format that are not negative, by the definition of its codes."""
+    bias, steps = 2 ** (exponent_bits - 1) - 1, 2**mantissa_bits
+    codes = range(2 ** (exponent_bits + mantissa_bits))
+    values = [
+        (code % steps) / steps * 2.0 ** (1 - bias)
+        if code < steps
+        else (1 + code % steps / steps) * 2.0 ** (code // steps - bias)
+        for code in codes
+    ]
+    return np.array([value for value in values if value <= largest])
+
+
+E4M3 = _fp8_values(4, 3, LARGEST["fp8_e4m3"])
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+GROUPS = {"fp32": 128, "fp8_e4m3": 16, "ue8m0": 32}  # columns of a group, by the dtype of its scale
+
+
+def nearest(x: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """The number of a table nearest to each x that is not negative, ties to the even place; NaN stays."""
+    high = np.clip(np.searchsorted(table, x), 1, len(table) - 1)
+    low = high - 1
+    down, up = x - table[low], table[high] - x
+    found = np.where((down < up) | ((down == up) & (low % 2 == 0)), table[low], table[high])
+    return np.where(np.isnan(x), np.nan, np.where(x >= table[-1], table[-1], found))
+
+
+def swizzled(scales: np.ndarray) -> np.ndarray:
+    """Scales [rows, groups] in tiles of 128 rows by 4 groups, zeros where a tile has more."""
+    rows, groups = scales.shape
+    padded = np.zeros((-(-rows // 128) * 128, -(-groups // 4) * 4))
+    padded[:rows, :groups] = scales
+    tiles = padded.reshape(padded.shape[0] // 128, 4, 32, padded.shape[1] // 4, 4)
+    return tiles.transpose(0, 3, 2, 1, 4).reshape(padded.shape)
+
+
+def linear(scales: np.ndarray, rows: int, groups: int) -> np.ndarray:
+    """What `swizzled` was made of."""
+    tiles = scales.reshape(scales.shape[0] // 128, scales.shape[1] // 4, 32, 4, 4)
+    return tiles.transpose(0, 3, 2, 1, 4).reshape(scales.shape)[:rows, :groups]
+
+
+class _Narrow:
+    """Values in fewer bits. Where they are exact fp32 numbers, so is all arithmetic that follows."""
+
+    def __init__(self, dtypes: Arrays, exact: bool) -> None:
+        self.codes: str = dtypes["out"]
+        self.has_nan = self.codes in ("fp8_e4m3", "fp8_e5m2")
+        self.largest = LARGEST[self.codes]
+        self.type = np.float32 if exact else np.float64
+
+    def amax(self, y: np.ndarray, axis: int | None, keeps_nan: bool) -> np.ndarray:
+        magnitude = np.abs(y) if keeps_nan else np.where(np.isnan(y), 0.0, np.abs(y))
+        return np.max(magnitude, axis=axis, keepdims=True, initial=0.0)
+
+    def scale(self, amax: np.ndarray, levels: float) -> np.ndarray:
+        """In fp32 where values are exact."""
+        quotient = np.maximum(amax.astype(self.type) / self.type(levels), self.type(2.0**-126))
+        return np.where(amax == 0, 1.0, quotient).astype(np.float64)
+
+    def out(self, y: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+        value = (y.astype(self.type) * inverse.astype(self.type)).astype(np.float64)
+        return value if self.has_nan else np.where(np.isnan(value), 0.0, value)
+
+    def over(self, y: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """The codes over a scale in fp32, as it is stored."""
+        return self.out(y, np.float32(1) / scale.astype(np.float32))
+
+    def groups(self, y: np.ndarray, scales: str, tensor: np.float32) -> tuple[np.ndarray, np.ndarray]:
+        """The codes of rows [rows, dim], and their groups' scales before they are rounded."""
+        rows, dim = y.shape
+        count = -(-dim // GROUPS[scales])
+        padded = np.zeros((rows, count * GROUPS[scales]))
+        padded[:, :dim] = y
+        values = padded.reshape(rows, count, GROUPS[scales])
+        amax = self.amax(values, -1, keeps_nan=not self.has_nan)
+        if scales == "fp32":
+            found = self.scale(amax, self.largest)
+            inverse = np.float32(1) / found.astype(np.float32)
+        elif scales == "ue8m0":
+            fraction, exponent = np.frexp(np.clip(amax / self.largest, 2.0**-127, 2.0**127))
+            found = np.ldexp(1.0, np.where(fraction == 0.5, exponent - 1, exponent))
+            found = np.where(np.isnan(amax), np.nan, found)
+            inverse = 1 / found
+        else:
+            level = amax.astype(self.type) * self.type(np.float32(1) / tensor)
+            found = (level / self.type(self.largest)).astype(np.float64)
+            stored = nearest(found, E4M3).astype(np.float32)
+            limits = np.finfo(np.float32)
+            inverse = np.clip(np.float32(1) / (stored * tensor), limits.tiny, limits.max)
+            inverse = np.where(stored == 0, np.float32(0), inverse)
+        out = np.where(np.isnan(found), 0.0, self.out(values, inverse))
+        return out.reshape(rows, -1)[:, :dim], found.reshape(rows, count)
+
+
+def scaled(y: np.ndarray, inputs: Arrays, options: Arrays, exact: bool = False) -> Arrays:
+    """`out` and the scales that the case asks for, by the fields that it has. `exact`: y are fp32 numbers."""
     dtypes = options["dtypes"]
-    if "scale" in inputs:
-        return {"out": y / inputs["scale"].item()}
-    for name, axis in (("token_scale", -1), ("tensor_scale", None)):
-        if name in dtypes:
-            magnitude = np.where(np.isnan(y), 0.0, np.abs(y))
-            amax = np.max(magnitude, axis=axis, keepdims=True, initial=0.0)
-            scale = np.where(amax > 0, np.maximum(amax / LARGEST[dtypes["out"]], 2.0**-126), 1.0)
-            shape = y.shape[:-1] if axis == -1 else (1,)
-            # The codes are divided by the scale as it is stored.
-            return {"out": y / scale.astype(np.float32), name: scale.reshape(shape or (1,))}
-    return {"out": y}
+    if dtypes["out"] not in LARGEST:
+        return {"out": y}
+    narrow = _Narrow(dtypes, exact)
+    tensor = np.float32(inputs["scale"].item() if "scale" in inputs else 1)
+    outputs: Arrays = {}
+    field = next((name for name in ("group_scale", "swizzled_scale") if name in dtypes), None)
+    if "tensor_scale" in dtypes:
+        levels = narrow.largest * (LARGEST["fp8_e4m3"] if field else 1)
+        keeps_nan = not narrow.has_nan and field is None
+        outputs["tensor_scale"] = narrow.scale(narrow.amax(y, None, keeps_nan), levels).reshape(1)
+        tensor = np.float32(outputs["tensor_scale"].item())
+    if field is not None:
+        rows = y.reshape(-1, y.shape[-1])
+        out, scales = narrow.groups(rows, dtypes[field], tensor)
+        placed = swizzled(scales) if field == "swizzled_scale" else scales.reshape(*y.shape[:-1], -1)
+        return outputs | {"out": out.reshape(y.shape), field: placed}
+    if "token_scale" in dtypes:
+        scale = narrow.scale(narrow.amax(y, -1, keeps_nan=not narrow.has_nan), narrow.largest)
+        return {"out": narrow.over(y, scale), "token_scale": scale.reshape(y.shape[:-1] or (1,))}
+    return outputs | {"out": narrow.over(y, np.asarray(tensor))}
+
+
+def block_scaled(y: np.ndarray, options: Arrays) -> Arrays:
+    """fp8 codes of fp32 numbers with a scale for each 128 rows by 128 columns."""
+    narrow = _Narrow(options["dtypes"], exact=True)
+    rows = y.reshape(-1, y.shape[-1])
+    out = np.zeros(rows.shape)
+    scales = np.zeros((-(-rows.shape[0] // 128), -(-rows.shape[1] // 128)))
+    for i, j in np.ndindex(*scales.shape):
+        part = np.s_[i * 128 : (i + 1) * 128, j * 128 : (j + 1) * 128]
+        scale = narrow.scale(narrow.amax(rows[part], None, keeps_nan=False), narrow.largest)
+        out[part], scales[i, j] = narrow.over(rows[part], scale), scale.item()
+    return {"out": out.reshape(y.shape), "block_scale": scales}
+
+
+def decoded(codes: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers; the dtypes that a file of tensors lacks come as their codes."""
+    if dtype == "fp4_e2m1":
+        return np.where(codes >= 8, -1.0, 1.0) * E2M1[codes % 8]
+    if dtype == "ue8m0":
+        return np.where(codes == 255, np.nan, 2.0 ** (codes - 127.0))
+    return codes

@@ -56,7 +56,10 @@ def disagreement(exact: np.ndarray, error: np.ndarray, expected: np.ndarray) -> 
 
 def check(op: str, folder: Path) -> int:
     case = json.loads((folder / "case.json").read_text())
-    options = case["options"] | {"dtypes": {name: t["dtype"] for name, t in case["tensors"].items()}}
+    options = case["options"] | {
+        "dtypes": {name: t["dtype"] for name, t in case["tensors"].items()},
+        "shapes": {name: t["shape"] for name, t in case["tensors"].items()},
+    }
     inputs, reference = tensors(folder / "inputs.safetensors"), tensors(folder / "reference.safetensors")
     with np.errstate(all="ignore"):
         outputs = load_oracle(op).oracle(inputs, options)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import weft.torch
 from safetensors.torch import load_file
-from weft._op import OPS, Op
+from weft._op import OPS, PACKED, Op
 
 
 @dataclass
@@ -45,11 +45,18 @@ class Case:
 
     @cached_property
     def inputs(self) -> dict[str, torch.Tensor]:
-        return load_file(self.folder / "inputs.safetensors")
+        found = load_file(self.folder / "inputs.safetensors")
+        return {name: from_codes(tensor, self.specs[name]["dtype"]) for name, tensor in found.items()}
 
     @cached_property
     def reference(self) -> dict[str, torch.Tensor]:
-        return load_file(self.folder / "reference.safetensors")
+        found = load_file(self.folder / "reference.safetensors")
+        for name in self.outputs:
+            dtype = self.specs[name]["dtype"]
+            found[name] = from_codes(found[name], dtype)
+            if dtype in PACKED:
+                found[f"{name}.written"] = found[f"{name}.written"][..., ::2]
+        return found
 
     @property
     def outputs(self) -> list[str]:
@@ -77,7 +84,7 @@ class Case:
         keywords: dict[str, Any] = {name: tensor.clone() for name, tensor in self.inputs.items()}
         keywords |= self.options
         keywords |= {name: True for name in self.outputs if fields[name].optional}
-        typed = [f.name for f in self.op.contract.typed_outputs]
+        typed = [f.name for f in self.op.contract.typed_outputs if f.name in self.outputs]
         return keywords | {f"{name}_dtype": self.specs[name]["dtype"] for name in typed}
 
     def expect(self, written: dict[str, Any]) -> None:
@@ -92,20 +99,32 @@ class Case:
             assert same.all(), f"{name} differs from the reference: {self.line}"
 
 
+def from_codes(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
+    """A dumped tensor in its dtype: those that safetensors lacks are dumped as codes, one a byte."""
+    if dtype == "fp4_e2m1":
+        return (tensor[..., ::2] | tensor[..., 1::2] << 4).view(torch.float4_e2m1fn_x2)
+    return tensor.view(torch.float8_e8m0fnu) if dtype == "ue8m0" else tensor
+
+
 def place(spec: dict[str, Any], value: torch.Tensor | None) -> torch.Tensor:
-    """A tensor with the strides and the offset of a case."""
-    dtype, shape, offset = weft.torch.DTYPES[spec["dtype"]], spec["shape"], spec.get("offset", 0)
-    dense = torch.empty(shape, device="meta").stride()
-    stride = spec.get("stride", dense)
+    """A tensor with the strides and the offset of a case, counted in PyTorch's elements."""
+    dtype, pack = weft.torch.DTYPES[spec["dtype"]], PACKED.get(spec["dtype"], 1)
+    shape = [*spec["shape"][:-1], spec["shape"][-1] // pack] if spec["shape"] else []
+    stride = spec.get("stride", torch.empty(spec["shape"], device="meta").stride())
+    stride = [*(step // pack for step in stride[:-1]), *stride[-1:]]
+    offset = spec.get("offset", 0) // pack
     span = offset + 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size > 0)
-    tensor = torch.zeros(max(span, 1), dtype=dtype).as_strided(shape, stride, offset)
-    return tensor if value is None else tensor.copy_(value)
+    memory = torch.zeros(max(span, 1) * dtype.itemsize, dtype=torch.uint8)
+    tensor = memory.view(dtype).as_strided(shape, stride, offset)
+    if value is not None:
+        bits(tensor).copy_(bits(value))
+    return tensor
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
     """The elements' codes."""
     integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
-    return tensor.contiguous().view(integer)
+    return tensor.view(integer)
 
 
 def read(folder: Path, op: str | None = None) -> list[Case]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import weft
+from weft._contract import LEADING as LEADING_ROWS
 from weft._op import OPS
 from weft.names import ROWS, viewed
 from weft.torch import DTYPES
 
+from tests.oracles.numbers import E2M1, E4M3, decoded, nearest
 from tests.oracles.test_oracles import load_oracle
 from tests.python import cases
 
@@ -19,7 +22,7 @@ SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spat
 SIZES |= {"frames": 2, "cache_frames": 1, "n": 24}
 LEADING = (5,)
 # Of the largest rounding step of a dtype; attention rounds its weights too.
-STEPS = {"fp32": 1e-5, "fp16": 2**-9, "bf16": 2**-6, "fp8_e4m3": 2**-3, "int32": 0, "int64": 0}
+STEPS = {"fp32": 1e-5, "fp16": 2**-9, "bf16": 2**-6, "fp8_e4m3": 2**-3, "int32": 0, "int64": 0, "fp4_e2m1": 0, "ue8m0": 0}
 
 
 def tensor_of(row, name, generator):
@@ -27,8 +30,14 @@ def tensor_of(row, name, generator):
     ellipsis, axes = field.pattern
     leading = (2,) if row.op == "rope" else LEADING if ellipsis else ()
     integers = [option for option in OPS[row.op].contract.options if option.kind == "integer"]
-    sizes = SIZES | {option.name: int(row.fixed.get(option.name, option.default)) for option in integers}
+    sizes = SIZES | {"groups": 3, LEADING_ROWS: 5}
+    sizes |= {option.name: int(row.fixed.get(option.name, option.default)) for option in integers}
+    if field.sized_axis:
+        sizes[field.sized_axis] = field.sizes_by_dtype[row.fields[name]]
     shape = (*(leading if ellipsis else ()), *(axis.evaluate(sizes) for axis in axes))
+    if row.fields[name] == "fp4_e2m1":
+        codes = torch.randint(0, 16, shape, generator=generator, dtype=torch.uint8)
+        return cases.from_codes(codes, "fp4_e2m1")
     if field.dtypes[0].startswith("int"):
         return torch.randint(0, SIZES["vocab"], shape, generator=generator).to(DTYPES[row.fields[name]])
     values = torch.rand(shape, generator=generator) + 0.25 if name.endswith("scale") else None
@@ -36,8 +45,26 @@ def tensor_of(row, name, generator):
     return values.to(DTYPES[row.fields[name]])
 
 
+def codes_of(tensor):
+    """One a byte of the dtypes that PyTorch does not convert; None for others."""
+    if tensor.dtype == torch.float4_e2m1fn_x2:
+        packed = tensor.view(torch.uint8)
+        return torch.stack((packed & 15, packed >> 4), -1).flatten(-2)
+    return tensor.view(torch.uint8) if tensor.dtype == torch.float8_e8m0fnu else None
+
+
 def real(tensor):
+    """As oracles take it: numbers, or codes."""
+    codes = codes_of(tensor)
+    tensor = tensor if codes is None else codes.long()
     return (tensor.double() if tensor.is_floating_point() else tensor.long()).numpy()
+
+
+def rounded(value, dtype):
+    """A result of an oracle where its dtype is coarse."""
+    if dtype == "fp4_e2m1":
+        return np.copysign(nearest(np.abs(value), E2M1), value)
+    return nearest(value, E4M3) if dtype == "fp8_e4m3" and (value >= 0).all() else value
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -64,8 +91,9 @@ def test_a_name_is_its_op_with_options(name):
     for key, value in expected.items():
         if key not in named:
             continue
-        got, exact = named[key].double(), torch.as_tensor(value).double()
-        exact = exact.reshape(named[key].shape) if exact.ndim else exact.expand(named[key].shape)
+        got = torch.from_numpy(decoded(real(named[key]), dtypes[key])).double()
+        exact = torch.as_tensor(rounded(np.asarray(value), dtypes[key])).double()
+        exact = exact.reshape(got.shape) if exact.ndim else exact.expand(got.shape)
         exact = exact.half().double() if dtypes[key] == "fp16" else exact
         step = STEPS[dtypes[key]]
         exact = exact.clamp(-448, 448) if dtypes[key] == "fp8_e4m3" else exact

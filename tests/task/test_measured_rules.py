@@ -27,7 +27,7 @@ class TestLock:
         [
             ("atol = 1e-05", "atol = 1e-02", "tolerance"),
             ("S = [1, 4, 7]", "S = [1]", "grid"),
-            ("[grid]", '[verify]\nspecial = "nonfinite"\n\n[grid]', "tolerance"),
+            ("\n[grid]\n", '\n[verify]\nspecial = "nonfinite"\n\n[grid]\n', "tolerance"),
             ("D = 16", "D = 32", "workloads"),
             ("rounds = 2", "rounds = 3", "timing"),
             ('"-O3"', '"-O2"', "flags"),

@@ -1,4 +1,5 @@
 // The task's entry over SGLang's kernel: its launcher takes outputs first, and tensors that are flat.
+#define SGL_CUDA_ARCH 900  // what its own builder passes for sm_90
 #include <sgl_kernel/tensor.h>
 #include <tvm/ffi/function.h>
 
