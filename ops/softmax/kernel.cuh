@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
     const MaximumAndSum all = group.reduce(part, Merge{});
 
     const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
-    kit::store_mapped<T, false>(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
+    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i)
             x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;

@@ -8,10 +8,10 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-constexpr RowKernels kForms{.plain = true, .biased = false};
+constexpr RowKernels kForms{.biased = false, .biased_fp8 = false, .residual = false, .fp8 = false};
 
 RowProblem problem(const Softmax& op) {
-    return kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms, false);
+    return kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms, {.bias = false, .residual = false});
 }
 
 void launch(const Softmax& op, Context& context) {

@@ -88,14 +88,16 @@ class Row {
     template <class Meanwhile>
     __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
         in_ = &in;
-        const bool sum = in.residual.data != nullptr;
+        // Known where the form says what is there, and not only what may be.
+        constexpr bool kKnown = kForm.uniform && !fills_registers(V);
+        const bool sum = kForm.residual && (kKnown || in.residual.data != nullptr);
         if constexpr (kForm.uniform) {
             Residual residual;
             RowGate<T, N, V, kRoom> gate;
             const L2Policy policy = l2_policy(in.keep);
             x_.load(part, in.x, policy);
             if (sum) residual.load(part, in.residual, policy);
-            if (in.gate.data != nullptr) [[unlikely]]
+            if (kForm.residual && in.gate.data != nullptr) [[unlikely]]
                 gate.load(part, in.gate);
             if (kRoom || !sum) meanwhile();
             if (sum) add(in, residual, gate);

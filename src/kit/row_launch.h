@@ -73,27 +73,28 @@ inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensor
 }
 
 // The problem of a kernel whose row is held as `dtype`. `inputs` begin with x; all of them and the outputs that are
-// there have x's last axis, or one element. `kernels`: what the op has, of which `bias` says which is wanted.
+// there have x's last axis, or one element. `kernels`: what the op has; `form`: whether there is a bias, a residual.
 inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs,
                               std::initializer_list<const Tensor*> outputs, const RowKernels& kernels,
-                              bool bias) {
+                              RowForm form) {
     const Tensor& x = **inputs.begin();
     const Tensor& out = **outputs.begin();
     const int element_bytes = bits(dtype) / 8, width = 16 / element_bytes;
     const auto same = [&](const Tensor* t) {
         return !*t || (t->dtype == dtype && t->rank > 0 && t->dim(-1) == x.dim(-1));
     };
-    const bool stored_so = same(&out) || (out.dtype == DType::fp8_e4m3 && element_bytes == 2);
-    const bool one_output =
-        std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
-    // Of the two forms an fp32 row has one.
-    const bool compiled =
-        bias || !kernels.plain ? kernels.biased && (element_bytes == 2 || !kernels.plain) : true;
     RowProblem problem{.rows = row_count(x), .dim = x.dim(-1), .element_bytes = element_bytes};
     problem.whole = rows_allow(width, inputs) && rows_allow(width, outputs);
-    problem.form.bias = bias || !kernels.plain;
-    problem.form.uniform = problem.whole && stored_so && one_output && compiled &&
-                           std::all_of(inputs.begin(), inputs.end(), same);
+    form.bias = form.bias || !kernels.plain;
+    form.fp8 = kernels.fp8 && element_bytes == 2 && out.dtype == DType::fp8_e4m3;
+    // An op without a kernel of its own for a bias takes a mixed one, and so does its fp32.
+    const bool biased =
+        !kernels.plain || (kernels.biased && element_bytes == 2 && (!form.fp8 || kernels.biased_fp8));
+    const bool one_output =
+        std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
+    form.uniform = problem.whole && (form.fp8 || same(&out)) && one_output && (!form.bias || biased) &&
+                   std::all_of(inputs.begin(), inputs.end(), same);
+    problem.form = form;
     return problem;
 }
 
@@ -123,6 +124,35 @@ void with_row_type(DType dtype, F use) {
     with_wide_type(dtype, use);
 }
 
+// Calls next(std::true_type or std::false_type) for a flag that may be set at all, or never.
+template <bool kPossible, class Next>
+void with_flag(bool value, Next next) {
+    if constexpr (kPossible) {
+        if (value) return next(std::true_type{});
+    }
+    next(std::false_type{});
+}
+
+// Calls `use` with an object of the type of a uniform form, of those that the op has; `kWide`: of fp32.
+template <RowKernels kKernels, bool kWide, class F>
+void with_uniform_form(const RowForm& wanted, F use) {
+    with_flag<kKernels.residual>(wanted.residual, [&](auto residual) {
+        with_flag<kKernels.fp8 && !kWide>(wanted.fp8, [&](auto fp8) {
+            constexpr bool kBiased = kKernels.biased && !kWide && (!fp8() || kKernels.biased_fp8);
+            with_flag<kBiased>(wanted.bias, [&](auto bias) {
+                use(FormOf < true, !kKernels.plain || bias(), residual(), fp8() > {});
+            });
+        });
+    });
+}
+// The same of eight vectors a thread, where a residual and fp8 are decided in the kernel.
+template <RowKernels kKernels, bool kWide, class F>
+void with_full_form(const RowForm& wanted, F use) {
+    with_flag<kKernels.biased && !kWide>(wanted.bias, [&](auto bias) {
+        use(FormOf < true, !kKernels.plain || bias(), kKernels.residual, kKernels.fp8 && !kWide > {});
+    });
+}
+
 // Calls `use` with a null pointer to the element type, the elements of a vector and the number of vectors as constants,
 // and an object of the form's type (FormOf).
 template <RowKernels kKernels, class F>
@@ -139,19 +169,19 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
                 case 1: return call.template operator()<1>();
                 case 2: return call.template operator()<2>();
                 case 4: return call.template operator()<4>();
-                case 8: return call.template operator()<8>();
                 case 16: return call.template operator()<16>();
                 default: return call.template operator()<kStreamedRow>();
             }
         };
         constexpr std::integral_constant<int, kWidth> kWhole;
+        constexpr bool kWide = kWidth == 4;
         if (plan.width == 1) return with_vectors(std::integral_constant<int, 1>{}, MixedForm{});
         if (!wanted.uniform) return with_vectors(kWhole, MixedForm{});
-        if constexpr (kKernels.plain) {
-            if (!wanted.bias) return with_vectors(kWhole, FormOf<true, false>{});
+        if (fills_registers(plan.vectors)) {
+            return with_full_form<kKernels, kWide>(
+                wanted, [&](auto form) { use(type, kWhole, std::integral_constant<int, 8>{}, form); });
         }
-        if constexpr (kKernels.biased && (!kKernels.plain || kWidth > 4))
-            with_vectors(kWhole, FormOf<true, true>{});
+        with_uniform_form<kKernels, kWide>(wanted, [&](auto form) { with_vectors(kWhole, form); });
     });
 }
 

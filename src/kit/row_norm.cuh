@@ -40,7 +40,7 @@ struct Moments {
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics statistics) {
     constexpr bool kBias = Form::kForm.bias, kFull = fills_registers(V);
-    constexpr int kHeld = V >= 4 && kBias ? V / 2 : V;  // two share what one has else
+    constexpr int kHeld = kFull && kBias ? V / 2 : V;  // two share what one has else
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape, p.places);
     RowSlice<T, N, V, kHeld> weight, bias;
@@ -49,7 +49,7 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     float scale = 1.0f;
     row.load(p.in, [&] {
         if constexpr (!kFull) load_weight();
-        scale = static_scale(p.to[0]);
+        if constexpr (Form::kForm.fp8) scale = static_scale(p.to[0]);
     });
     group.begin();
     const Moments m = statistics(row, group, [&] {

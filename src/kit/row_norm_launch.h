@@ -25,11 +25,12 @@ bool modulates_alone(const Op& op) {
 template <class Op>
 RowProblem norm_problem(const Op& op, const RowKernels& kernels = {}) {
     const bool alone = modulates_alone(op);
-    RowProblem problem =
-        row_problem(norm_dtype(op),
-                    {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate, &op.mod_scale,
-                     &op.mod_shift, &op.mod_scale2, &op.mod_shift2},
-                    {&op.out, &op.out2}, kernels, static_cast<bool>(alone ? op.mod_shift : op.bias));
+    RowProblem problem = row_problem(norm_dtype(op),
+                                     {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate,
+                                      &op.mod_scale, &op.mod_shift, &op.mod_scale2, &op.mod_shift2},
+                                     {&op.out, &op.out2}, kernels,
+                                     {.bias = static_cast<bool>(alone ? op.mod_shift : op.bias),
+                                      .residual = static_cast<bool>(op.residual)});
     if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;

@@ -40,17 +40,21 @@ inline std::string to_string(const RowPlan& plan) {
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
-// whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3. All else is
-// decided where the kernel runs: which operands are there, their rows and, in mixed kernels, their dtypes.
+// whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3. Which of the two,
+// and whether there is a residual, it knows as well: a branch that is not taken still costs instructions and registers.
+// Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs;
+// mixed kernels decide everything there.
 struct RowForm {
     bool uniform = false;
-    bool bias = true;  // may be there: a uniform kernel without one is spared its registers
+    bool bias = true;  // is there; of mixed kernels and of eight vectors: may be, like the next two
+    bool residual = true;
+    bool fp8 = true;
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
-// The uniform kernels that an op is compiled for: without a bias, with one.
+// The uniform kernels that an op is compiled for: without a bias, with one, with one to fp8, with a residual, to fp8.
 struct RowKernels {
-    bool plain = true, biased = true;
+    bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true;
 };
 
 // How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or
@@ -61,9 +65,9 @@ constexpr GroupScope row_scope(int vectors, const RowForm& form) {
 }
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
-template <bool kUniform, bool kBias>
+template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true>
 struct FormOf {
-    static constexpr RowForm kForm{kUniform, kBias};
+    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8};
 };
 using MixedForm = FormOf<false, true>;
 
@@ -79,14 +83,16 @@ struct RowProblem {
 
 // The form of the kernel that a plan runs in: a row that is not held in registers is a matter of mixed ones.
 inline RowForm row_form(const RowPlan& plan, const RowProblem& problem) {
-    const bool uniform = problem.form.uniform && plan.vectors > 0;
-    return {uniform, !uniform || problem.form.bias};
+    if (!problem.form.uniform || plan.vectors <= 0) return {};
+    RowForm form = problem.form;
+    if (fills_registers(plan.vectors)) form.residual = form.fp8 = true;
+    return form;
 }
 
 namespace detail {
 
-// The closed list of row kernels, for each element type of the row and, where they are uniform, for a norm with and
-// without a bias. What each entry is for:
+// The closed list of row kernels, for each element type of the row and, where they are uniform, each form that the op has.
+// What each entry is for:
 //
 //   uniform  1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
 //            8                long rows of a cluster: fewer blocks meet for a row
@@ -99,13 +105,13 @@ namespace detail {
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
 inline constexpr int kRowVectors[] = {1, 2, 4, 8, 16};
 constexpr bool row_compiled(int vectors, int width, const RowForm& form) {
-    if (form.uniform) return width > 1 && vectors > 0 && vectors <= 8;
+    if (form.uniform) return width > 1 && (vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8);
     if (vectors == kStreamedRow || vectors == 4) return true;
     return vectors == (width > 1 ? 1 : 16);
 }
 constexpr int row_threads(int vectors, const RowForm& form) {
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
-    return form.uniform ? 1024 : 512;
+    return form.uniform && !(form.bias && vectors == 4) ? 1024 : 512;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;

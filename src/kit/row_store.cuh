@@ -36,8 +36,8 @@ __device__ __forceinline__ void each_mapped(const Row& row, const Map& map, Use 
 }
 
 // map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
-// out is not fp8). Out of the loop: rows that go to T (uniform ones: or to e4m3, where kNarrow says that the op may).
-template <class T, bool kNarrow, class Row, class Map>
+// out is not fp8). Decided outside of the loop: rows that go to T, and uniform ones that go to e4m3.
+template <class T, class Row, class Map>
 __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse,
                                              const Map& map) {
     constexpr int N = Row::kWidth, V = Row::kVectors;
@@ -53,9 +53,11 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
             store_aligned(out + index, from_floats<Out>(x));
         });
     };
-    if (to.dtype == kDTypeOf<T> || (Row::kForm.uniform && !kNarrow))
+    constexpr bool kNarrow = Row::kForm.uniform && Row::kForm.fp8 && sizeof(T) != 4;
+    if constexpr (kNarrow && !fills_registers(V)) return store_all(static_cast<e4m3*>(nullptr), true);
+    if ((Row::kForm.uniform && !kNarrow) || to.dtype == kDTypeOf<T>)
         return store_all(static_cast<T*>(nullptr), false);
-    if constexpr (Row::kForm.uniform && kNarrow && sizeof(T) != 4) {
+    if constexpr (kNarrow) {
         store_all(static_cast<e4m3*>(nullptr), true);
     } else if constexpr (!Row::kForm.uniform) {
         each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
@@ -90,12 +92,11 @@ __device__ __forceinline__ void store_grouped(const Row& row, const RowOutput& t
     }
 }
 
-// The same where fewer bits may have a scale: the map is called once more where that is the row's, in the same code,
-// which is there once. All threads of the group call this. `scale`: static_scale's.
+// The same where fewer bits may have a scale: the map is called once more where that is the row's. All threads of the group call this. `scale`: static_scale's.
 template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
                                           float scale, const Map& map) {
-    if (to.token_scale != nullptr) [[unlikely]] {
+    if (Row::kForm.fp8 && to.token_scale != nullptr) [[unlikely]] {
         // Of what a uniform row is stored as, NaN has codes.
         const AmaxOrNan largest{.keeps_nan = !Row::kForm.uniform && to.out.dtype == DType::int8};
         float amax = 0.0f;
@@ -106,7 +107,7 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
         scale = dynamic_scale(group.reduce(amax, largest), to.out.dtype);
         if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
     }
-    store_mapped<T, true>(row, to.out, 1.0f / scale, map);
+    store_mapped<T>(row, to.out, 1.0f / scale, map);
 }
 
 // Threads of a block that a row kernel is compiled for.

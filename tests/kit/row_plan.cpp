@@ -83,7 +83,7 @@ TEST(RowPlan, KeepsLongRowsInTheRegistersOfAClusterWhereThereAreClusters) {
 // The plans that were within 1 % of the fastest on an H200 of all that there are, for an op with a weight and no bias.
 TEST(RowPlan, IsTheFastestMeasured) {
     const auto expect = [](std::int64_t rows, std::int64_t dim, int vectors, int lanes, int cluster) {
-        const RowForm form{.uniform = true, .bias = false};
+        const RowForm form{.uniform = true, .bias = false, .residual = false, .fp8 = false};
         const RowPlan plan = plan_rows({rows, dim, 2, true, form}, *find_device("h200"));
         EXPECT_EQ(plan, (RowPlan{8, vectors, lanes, 1, cluster, rows > 1})) << dim << ": " << to_string(plan);
     };
