@@ -65,7 +65,7 @@ TEST(RowPlan, ReadsRowsOnce) {
     }
     EXPECT_NE(plan_rows({8192, 50257, 2, false, {}}, h200).vectors, kStreamedRow);
     const DeviceInfo& a100 = *find_device("a100");
-    EXPECT_NE(plan_rows({4096, 32768, 2, true, {true}}, a100).vectors, kStreamedRow);
+    EXPECT_NE(plan_rows({4096, 32768, 2, true, {true, false}}, a100).vectors, kStreamedRow);
     EXPECT_EQ(plan_rows({4096, 65536, 2, true, {true}}, a100).vectors, kStreamedRow);
 }
 
