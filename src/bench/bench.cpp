@@ -74,6 +74,12 @@ std::string Bench::compare(const Callable& callable, std::size_t set) {
     return outcome.bits == first_bits_ ? "" : "two calls gave different bits";
 }
 
+std::optional<std::string> Bench::compare_chain(std::size_t set) {
+    if (!chain_) return std::nullopt;
+    const std::string touched = reference_->compare_rest(rotation_[set]);
+    return touched.empty() ? chain_(set) : touched;
+}
+
 Measurement Bench::run() {
     reference_.emplace(instance_, options_.reference, options_.sample.seed);
     return Contest::run();

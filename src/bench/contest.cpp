@@ -96,18 +96,24 @@ void Contest::add_card() {
         callables_.push_back(std::move(callable));
 }
 
-std::string Contest::check(const Callable& callable, std::size_t set) {
+// A baseline may round between its steps, as its framework's operators do: it is then marked so.
+std::string Contest::check(const Callable& callable, std::size_t set, Result& result) {
     if (callable.check) return callable.check(set);
     if (callable.deliver) callable.deliver(set);
     synchronize(context_.device(), context_.stream());
-    return compare(callable, set);
+    const std::string why = compare(callable, set);
+    if (why.empty() || callable.side == Side::weft) return why;
+    const std::optional<std::string> chain = compare_chain(set);
+    if (!chain) return why;
+    result.rounds_between = result.rounds_between || chain->empty();
+    return chain->empty() ? "" : why + "; and rounding between steps: " + *chain;
 }
 
-std::string Contest::check_first(const Callable& callable) {
+std::string Contest::check_first(const Callable& callable, Result& result) {
     return guarded([&] {
         reset(0);
         callable.call(0);
-        return check(callable, 0);
+        return check(callable, 0, result);
     });
 }
 
@@ -130,7 +136,7 @@ std::string Contest::check_last(const Callable& callable, Sampler& sampler, Resu
                 Graph(context_, [&] { callable.call(set); }).replay();
             }
             synchronize(context_.device(), context_.stream());
-            const std::string why = check(callable, set);
+            const std::string why = check(callable, set, result);
             if (!why.empty()) return "after timing: " + why;
         }
         return "";
@@ -163,7 +169,7 @@ Measurement Contest::run() {
         result.name = callable.name;
         result.side = callable.side;
         result.computes = !callable.check;
-        result.why = check_first(callable);
+        result.why = check_first(callable, result);
     }
     add_noise(m);
     Sampler sampler(context_, sets(), sample_);

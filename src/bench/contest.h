@@ -37,6 +37,9 @@ class Contest {
     virtual void reset(std::size_t set) = 0;
     // What is wrong with a callable's result on a set that the device is done with; empty where it is right.
     virtual std::string compare(const Callable& callable, std::size_t set) = 0;
+    // The same of a baseline by what a framework's chain of operators may give, which rounds between its steps;
+    // nothing where there is no such chain.
+    virtual std::optional<std::string> compare_chain(std::size_t) { return std::nullopt; }
     virtual bool overwrites_inputs() const = 0;
     // Which parts of the outputs are compared; empty: all of them.
     virtual std::string checked_on() const = 0;
@@ -46,8 +49,8 @@ class Contest {
 
    private:
     double rotated_bytes() const { return 3.0 * static_cast<double>(info_.l2_bytes); }  // of cold operands
-    std::string check(const Callable& callable, std::size_t set);
-    std::string check_first(const Callable& callable);
+    std::string check(const Callable& callable, std::size_t set, Result& result);
+    std::string check_first(const Callable& callable, Result& result);
     std::string check_last(const Callable& callable, Sampler& sampler, Result& result);
     void add_noise(Measurement& m);
 

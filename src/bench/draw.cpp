@@ -159,7 +159,10 @@ class UserDraw {
     int presence(const Field& f) const {
         const bool narrow = bits(type_) <= 8;
         if (f.fill.kind == Fill::Kind::scale) return narrow || scales_output(f) ? 85 : 4;
-        return f.name == "weight" ? 90 : 40;
+        if (f.name == "weight") return 90;
+        const auto optional = std::count_if(contract_.fields().begin(), contract_.fields().end(),
+                                            [](const Field& other) { return other.optional; });
+        return static_cast<int>(std::clamp<std::int64_t>(160 / optional, 12, 40));  // one or two of many
     }
     bool scales_output(const Field& f) const {
         const auto& relations = contract_.relations();
@@ -174,11 +177,26 @@ class UserDraw {
         if (f.optional && !chance(presence(f))) return;
         spec.present = true;
         spec.dtype = i == 0 ? type_ : dtype(f);
-        matcher_.shape(f.pattern, spec.shape);
+        const AxisPattern& pattern = case_.pattern(i);
+        matcher_.shape(pattern, spec.shape);
+        if (pattern.broadcast) broadcast(spec.shape);
         if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element
-        if (bits(spec.dtype) < 8 || spec.shape == std::vector<std::int64_t>{1}) return;  // packed pairs: dense
+        if (bits(spec.dtype) < 8 || spec.shape == std::vector<std::int64_t>{1})
+            return;  // packed pairs: dense
         if (chance(odd_ ? 15 : 1)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(odd_ ? 40 : 4)) strides(f.layout, spec);
+    }
+
+    // From x's leading axes and a row's elements to one row for all, one a batch, or one a row.
+    void broadcast(std::vector<std::int64_t>& shape) {
+        const bool batches = shape.size() > 2;
+        const auto kind = random_.below(10);
+        if (kind < 4) {
+            shape = {shape.back()};
+        } else if (kind < 8 && batches) {
+            shape = kind < 6 ? std::vector<std::int64_t>{shape.front(), shape.back()}
+                             : std::vector<std::int64_t>{shape.front(), 1, shape.back()};
+        }
     }
 
     // Rows cut from wider ones (a packed projection), padded ones, or a transposed matrix.

@@ -31,9 +31,12 @@ nlohmann::json null_if_empty(const std::string& text) {
     return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
+// No clock tells more than six digits, and they take half of the room.
+double six_digits(double value) { return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr); }
+
 nlohmann::json to_json(const Statistics& s) {
-    return {{"median", s.median}, {"mean", s.mean}, {"std", s.deviation},
-            {"min", s.minimum},   {"p10", s.p10},   {"p90", s.p90}};
+    return {{"median", six_digits(s.median)}, {"mean", six_digits(s.mean)}, {"std", six_digits(s.deviation)},
+            {"min", six_digits(s.minimum)},   {"p10", six_digits(s.p10)},   {"p90", six_digits(s.p90)}};
 }
 
 // What only a timed row has.
@@ -49,7 +52,8 @@ void add_ratio(nlohmann::json& row, const Result& weft, const Result& other, Tim
     const auto &fast = weft.at(time, cache), &slow = other.at(time, cache);
     if (!fast || !slow || other.side != Side::baseline || !other.computes) return;
     const Ratio r = ratio_of(slow->samples, fast->samples);
-    row["weft_speedup"] = {{"ratio", r.ratio}, {"low", r.low}, {"high", r.high}};
+    row["weft_speedup"] = {
+        {"ratio", six_digits(r.ratio)}, {"low", six_digits(r.low)}, {"high", six_digits(r.high)}};
 }
 
 }  // namespace
@@ -97,12 +101,13 @@ std::vector<nlohmann::json> measurement_rows(const std::string& line, const Meas
                               {"cache", name(cache)},
                               {"us", nullptr},
                               {"samples", 0},
-                              {"floor_us", m.floor_us},
+                              {"floor_us", six_digits(m.floor_us)},
                               {"bytes", m.work.bytes},
                               {"flops", m.work.flops},
                               {"checked", result.checked},
                               {"env", context.env}};
         if (!m.checked_on.empty()) row["checked_on"] = m.checked_on;
+        if (result.rounds_between && result.checked) row["rounds_between"] = true;
         if (!result.why.empty()) row["why"] = result.why;
         if (result.at(time, cache)) add_timing(row, *result.at(time, cache));
         if (m.weft() != nullptr) add_ratio(row, *m.weft(), result, time, cache);

@@ -34,6 +34,8 @@ struct Result {
     std::string name;
     Side side = Side::baseline;
     bool computes = true;  // false: it moves the case's bytes, and is no rival
+    bool rounds_between =
+        false;             // right as the chain of a framework's operators is, which rounds at each step
     bool checked = false;  // right before and after timing; without it there are no times
     std::string why;       // what was wrong, or kFailed and what it said
     std::optional<Timing> times[2][2];

@@ -42,6 +42,7 @@ std::string line_of(const Measurement& m, const Result& r, const DeviceInfo& dev
                         floor ? fmt::format("{:.0f} %", 100 * m.floor_us / cold->us.median) : "-",
                         floor ? rate_text(m.work, device, cold->us.median) : "", comparison(m.weft(), r));
     text.erase(text.find_last_not_of(' ') + 1);
+    if (r.rounds_between) text += " (rounds in between)";
     if (cold && cold->dropped > 0) text += fmt::format(" ({} samples dropped: throttled)", cold->dropped);
     return text + "\n";
 }

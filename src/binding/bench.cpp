@@ -208,6 +208,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
     global("chosen", Function::FromTyped([](std::int64_t id) {
                return guarded([&] { return tvm::ffi::String(bench_of(id).chosen()); });
            }));
+    // chain(set): why a baseline's result is nothing that its framework's chain of operators may give, or "".
+    global("allow_chain", Function::FromTyped([](std::int64_t id, const Function& chain) {
+               bench_of(id).allow_chain([chain](std::size_t set) {
+                   return std::string(chain(static_cast<std::int64_t>(set)).cast<tvm::ffi::String>());
+               });
+           }));
     global("run", Function::FromTyped(run));
     global("draw", Function::FromTyped(draw));
     global("environment",

@@ -38,6 +38,8 @@ class Reference {
     // Every element that was evaluated lies in the reference's interval, and no other memory changed than
     // that of outputs. `result` ran over the same contents.
     Outcome compare(const Instance& result);
+    // Of the result that was compared last: what is wrong with memory that is not the op's to write, or nothing.
+    std::string compare_rest(const Instance& result) const;
 
     // What was evaluated: "12 parts of 16 rows ...". Empty where it is every element of every output.
     const std::string& sampled() const { return sampled_; }
@@ -46,6 +48,7 @@ class Reference {
     struct Piece;
     std::vector<Part> choose_parts(const ReferenceLimits& limits, std::uint64_t seed);
     Outcome compare_piece(const Piece& piece, const Instance& result) const;
+    Outcome compare_memory(const Instance& result) const;
 
     Case case_;
     std::shared_ptr<const Instance::Contents> operands_;

@@ -27,6 +27,9 @@ CASES = [
     "rms_norm x=fp16[5,64] bias=fp16[64] out=fp8_e4m3 scale=fp32[1]",
     "rms_norm x=bf16[5,64] weight=bf16[64] out=fp8_e4m3 token_scale=fp32[5]",
     "layer_norm x=bf16[5,64] weight=bf16[64] bias=bf16[64] weight_offset=1",
+    "layer_norm x=bf16[2,5,64] mod_scale=bf16[2,64] mod_shift=bf16[2,64] out2=bf16[2,5,64] mod_scale2=bf16[64]",
+    "rms_norm x=bf16[2,6,64] weight=bf16[64] residual=bf16[2,6,64] gate=bf16[2,1,64] mod_scale=fp32[2,3,1,64]",
+    "rms_norm x=fp32[5,64] mod_index=int64[5] mod_scale=bf16[31,64] mod_shift=bf16[31,64] mod_tanh=true",
     "gated_activation out=bf16[5,32] x=bf16[5,64] activation=gelu_tanh",
     "gated_activation out=fp8_e4m3[5,32] gate=bf16[5,32] up=bf16[5,32] scale=fp32[1]",
     "quantize x=bf16[5,64] out=fp8_e4m3 scale=fp32[1]",
@@ -210,6 +213,7 @@ def test_peers_take_only_what_they_compute():
         "flash-attn-4": "softmax x=bf16[5,64]",
         "sglang diffusion": "layer_norm x=bf16[5,64] weight=bf16[64] bias=bf16[64] weight_offset=1",
         "torch eager": "rms_norm x=bf16[5,64] rounding=eager",
+        "jax jit": "rms_norm x=bf16[5,64] mod_scale=bf16[64]",
     }
     for name, line in refused.items():
         assert peers[name].prepare(view_of(line)) is None, name

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "bench/evidence.h"
+#include "bench/text.h"
 #include "tests/bench/plant.h"
 
 namespace weft::test {
@@ -144,6 +145,62 @@ TEST(Refusal, AWrongBaselineSaysSoAndTheOthersAreTimed) {
     EXPECT_EQ(m.best(Time::device, Cache::cold), nullptr);
     EXPECT_EQ(m.results.back().side, Side::noise);
     EXPECT_EQ(m.results.back().name, m.weft()->name) << "a wrong baseline gives no noise";
+}
+
+// A baseline in front of the probe whose first element is off, where a framework's chain may give `allowed` there.
+Measurement with_chain(float allowed, const std::function<void(const Probe&)>& spoil,
+                       Side side = Side::baseline) {
+    const Case c = Case::parse("probe x=fp32[16,64] weight=fp32[64]");
+    Bench bench(c, kCpu, quick());
+    Callable callable;
+    callable.name = "rival 1.0";
+    callable.side = side;
+    const auto of = [&](std::size_t set) -> const Probe& {
+        return *static_cast<const Probe*>(bench.operands(set).call());
+    };
+    callable.call = [&](std::size_t set) {
+        right(of(set));
+        spoil(of(set));
+    };
+    bench.add(callable);
+    bench.allow_chain([&](std::size_t set) -> std::string {
+        return of(set).out.as<float>()[0] == allowed ? "" : "out of the chain's bounds";
+    });
+    return bench.run();
+}
+
+TEST(Refusal, ABaselineMayRoundInBetweenAndIsMarked) {
+    const Measurement m = with_chain(42, [](const Probe& op) { op.out.as<float>()[0] = 42; });
+    EXPECT_TRUE(m.results[0].checked) << m.results[0].why;
+    EXPECT_TRUE(m.results[0].rounds_between);
+    ASSERT_NE(m.best(Time::device, Cache::cold), nullptr) << "it is a rival";
+    for (const auto& row : measurement_rows("probe", m, {"run", "env", ""}))
+        EXPECT_EQ(row["rounds_between"], true);
+    EXPECT_THAT(measurement_text("probe", m, device_info(kCpu)), HasSubstr("(rounds in between)"));
+    const Measurement plain = with_chain(42, [](const Probe&) {});
+    EXPECT_TRUE(plain.results[0].checked && !plain.results[0].rounds_between)
+        << "right by the reference: not marked";
+}
+
+TEST(Refusal, WhatTheChainCannotGiveIsWrong) {
+    const Measurement m = with_chain(42, [](const Probe& op) { op.out.as<float>()[0] = 43; });
+    EXPECT_FALSE(m.results[0].checked || m.results[0].rounds_between);
+    EXPECT_THAT(m.results[0].why, HasSubstr("got 43"));
+    EXPECT_THAT(m.results[0].why, HasSubstr("rounding between steps: out of the chain's bounds"));
+}
+
+TEST(Refusal, TheChainExcusesNoOtherMemory) {
+    const Measurement m = with_chain(42, [](const Probe& op) {
+        op.out.as<float>()[0] = 42;
+        const_cast<float*>(op.weight.as<float>())[3] = 0;
+    });
+    EXPECT_FALSE(m.results[0].checked);
+    EXPECT_THAT(m.results[0].why, HasSubstr("weight: byte 12 of its memory is not the op's to write"));
+}
+
+TEST(Refusal, TheChainExcusesNotWeft) {
+    const Measurement m = with_chain(42, [](const Probe& op) { op.out.as<float>()[0] = 42; }, Side::weft);
+    EXPECT_FALSE(m.results[0].checked);
 }
 
 // What runs on a stream of its own has no device time, and is checked by the host's.

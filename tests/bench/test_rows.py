@@ -327,6 +327,16 @@ def test_cases_of_one_workload_row_are_told_apart_and_the_card_stands_where_no_r
     assert [row["name"] for row in found[0].card] == ["card copy"]
 
 
+def test_a_baseline_that_rounds_in_between_is_told(tmp_path):
+    rows = right()
+    rows[2]["rounds_between"] = True
+    assert problems(stored(tmp_path, rows), case_problem) == []
+    assert "| torch 2.11.0 eager (rounds in between) 4.00 |" in markdown.render(tmp_path)
+    (record,) = html.records(tmp_path)
+    assert record["rival"] == "torch 2.11.0 eager (rounds in between)"
+    assert "against torch 2.11.0 eager (rounds in between)" in summary(comparisons(rows))
+
+
 def test_slow_and_wrong_cases_come_first_and_are_counted():
     rows = right()
     for number, (ours, theirs) in enumerate([(2.0, 8.0), (4.0, 2.0), (None, 3.0)]):

@@ -1,12 +1,16 @@
-"""The ops in plain PyTorch, as a careful user writes them: fp32 arithmetic and one rounding, as weft's contracts say.
+"""The ops in plain PyTorch, in two forms.
 
-PyTorch's own operators are taken where they compute that; torch.compile fuses the rest.
+`ONCE` is how a careful user writes them: fp32 arithmetic and one rounding, as weft's contracts say. `AS_WRITTEN` is how
+model libraries do: in the tensors' own dtypes, so that each operator's result is rounded as it is stored. PyTorch's own
+operators are taken where they compute that; torch.compile fuses the rest.
+
+The second form, over weft.baselines._bounded, also says which results such roundings may lead to (`bounds`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,78 +18,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.baselines import Case, Compute, Tensors
+from weft.baselines import _bounded as bounded
+from weft.baselines import _one_pass as one_pass
+from weft.baselines._bounded import Bounded
+from weft.baselines._form import AS_WRITTEN, ONCE, Form, Outputs, activate, gelu_tanh, store, to_fp8
+from weft.baselines._norms import beside, layer_norm, rms_norm
 from weft.torch import DTYPES
 
-Outputs = dict[str, Tensor]
 
-
-def to_fp8(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Saturated: PyTorch's conversion alone gives NaN beyond the range."""
-    limit = torch.finfo(dtype).max
-    return x.clamp(-limit, limit).to(dtype)
-
-
-def token_scale(y: Tensor, dtype: torch.dtype) -> Tensor:
-    amax = y.abs().amax(-1)
-    return torch.where(amax == 0, torch.ones_like(amax), amax / torch.finfo(dtype).max)
-
-
-def store(case: Case, y: Tensor, t: Tensors) -> Outputs:
-    """fp32 values as `out`, scaled where it is fp8."""
-    dtype = DTYPES[case.dtype("out")]
-    if not case.dtype("out").startswith("fp8"):
-        return {"out": y.to(dtype)}
-    if case.has("token_scale"):
-        scale = token_scale(y, dtype)
-        return {"out": to_fp8(y * (1 / scale)[..., None], dtype), "token_scale": scale}
-    return {"out": to_fp8(y * (1 / t["scale"]) if case.has("scale") else y, dtype)}
-
-
-def _residual(t: Tensors) -> tuple[Tensor, Outputs]:
-    if "residual" not in t:
-        return t["x"], {}
-    total = (t["x"].float() + t["residual"].float()).to(t["residual"].dtype)
-    return total, {"residual_out": total} if "residual_out" in t else {}
-
-
-def rms_norm(case: Case, t: Tensors) -> Outputs:
-    r, outputs = _residual(t)
-    x = r.float()
-    y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + case.options["eps"])
-    if "weight" in t:
-        y = y * (t["weight"].float() + case.options["weight_offset"])
-    if "bias" in t:
-        y = y + t["bias"].float()
-    return outputs | store(case, y, t)
-
-
-def layer_norm(case: Case, t: Tensors) -> Outputs:
-    r, outputs = _residual(t)
-    weight = t["weight"].float() + case.options["weight_offset"] if "weight" in t else None
-    bias = t["bias"].float() if "bias" in t else None
-    y = F.layer_norm(r.float(), r.shape[-1:], weight, bias, case.options["eps"])
-    return outputs | store(case, y, t)
-
-
-def _activation(name: str, x: Tensor) -> Tensor:
-    if name == "none":
-        return x
-    return F.silu(x) if name == "silu" else F.gelu(x, approximate="tanh" if name == "gelu_tanh" else "none")
-
-
-def _gelu_tanh(x: Tensor) -> Tensor:
-    """Through the sigmoid: PyTorch's 1 + tanh loses its digits where x is far below 0."""
-    return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
-
-
-def gated_activation(case: Case, t: Tensors) -> Outputs:
+def gated_activation(case: Case, t: Tensors, form: Form) -> Outputs:
     gate, up = t["x"].chunk(2, -1) if "x" in t else (t["gate"], t["up"])
-    name = case.options["activation"]
-    act = _gelu_tanh(gate.float()) if name == "gelu_tanh" else _activation(name, gate.float())
-    return store(case, act * up.float(), t)
+    name, gate = case.options["activation"], form.read(gate)
+    act = gelu_tanh(gate) if name == "gelu_tanh" and not form.as_written else activate(name, gate)
+    return store(case, act * form.read(up), t)
 
 
-def quantize(case: Case, t: Tensors) -> Outputs:
+def quantize(case: Case, t: Tensors, _: Form) -> Outputs:
     x, dtype = t["x"].float(), DTYPES[case.dtype("out")]
     if case.has("tensor_scale"):
         amax = x.abs().amax().reshape(1)
@@ -94,7 +42,7 @@ def quantize(case: Case, t: Tensors) -> Outputs:
     return store(case, x, t)
 
 
-def dequantize(case: Case, t: Tensors) -> Outputs:
+def dequantize(case: Case, t: Tensors, _: Form) -> Outputs:
     y = t["x"].float()
     if "scale" in t:
         y = y * t["scale"]
@@ -103,131 +51,32 @@ def dequantize(case: Case, t: Tensors) -> Outputs:
     return {"out": y.to(DTYPES[case.dtype("out")])}
 
 
-def reduce(case: Case, t: Tensors) -> Outputs:
-    x, dtype = t["x"].float(), DTYPES[case.dtype("out")]
-    x = x * t["factor"].float() if "factor" in t else x
-    found = {"sum": x.sum, "mean": x.mean, "max": x.amax, "amax": x.abs().amax}[str(case.options["kind"])](-1)
-    return {"out": found.to(dtype).reshape(t["out"].shape)}
-
-
-def histogram(case: Case, t: Tensors) -> Outputs:
-    return {"counts": torch.bincount(t["x"].flatten(), minlength=int(case.options["bins"])).int()}
-
-
-def copy(case: Case, t: Tensors) -> Outputs:
-    if "x" not in t:
-        return {"out": torch.full_like(t["out"], case.options["value"])}
-    if case.dtype("out").startswith("fp8") and case.dtype("x") != case.dtype("out"):
-        return {"out": to_fp8(t["x"].float(), DTYPES[case.dtype("out")])}
-    return {"out": t["x"].to(DTYPES[case.dtype("out")], copy=True, memory_format=torch.contiguous_format)}
-
-
-def activation(case: Case, t: Tensors) -> Outputs:
-    x = t["x"].float()
-    for term in ("add", "bias"):
-        x = x + t[term].float() if term in t else x
-    name, alpha = str(case.options["activation"]), case.options["alpha"]
-    plain: Mapping[str, Callable[[Tensor], Tensor]] = {
-        "gelu_tanh": _gelu_tanh,
-        "gelu_quick": lambda v: v * torch.sigmoid(1.702 * v),
-        "sigmoid": torch.sigmoid,
-        "tanh": torch.tanh,
-        "relu": F.relu,
-        "relu2": lambda v: F.relu(v).square(),
-        "leaky_relu": lambda v: F.leaky_relu(v, alpha),
-        "elu": lambda v: F.elu(v, alpha),
-        "hardswish": F.hardswish,
-        "hardshrink": lambda v: F.hardshrink(v, alpha),
-    }
-    y = plain[name](x) if name in plain else _activation(name, x)
-    return store(case, torch.cat([t["front"].float(), y], -1) if "front" in t else y, t)
-
-
-def euler_step(case: Case, t: Tensors) -> Outputs:
-    v = t["velocity"].float()
-    if "conditional" in t:
-        v = v + case.options["guidance"] * (t["conditional"].float() - v)
-    y = case.options["step"] * v
-    y = t["sample"].float() + y if "sample" in t else y
-    return {"out": y.to(DTYPES[case.dtype("out")])}
-
-
-def timestep_embedding(case: Case, t: Tensors) -> Outputs:
-    o, half = case.options, int(case.options["dim"]) // 2
-    exponent = -math.log(o["max_period"]) * torch.arange(half, device=t["t"].device, dtype=torch.float32)
-    angle = o["scale"] * (t["t"].float()[:, None] * torch.exp(exponent / (half - o["downscale"])))
-    parts = [angle.cos(), angle.sin()] if o["cos_first"] else [angle.sin(), angle.cos()]
-    return {"out": F.pad(torch.cat(parts, -1), (0, int(o["dim"]) % 2)).to(DTYPES[case.dtype("out")])}
-
-
-def merge_attention_states(case: Case, t: Tensors) -> Outputs:
-    lse = torch.logaddexp(t["lse_a"], t["lse_b"])
-
-    def part(x: Tensor, own: Tensor) -> Tensor:
-        return x.float() * torch.exp(own - lse).transpose(1, 2)[..., None]
-
-    y = part(t["a"], t["lse_a"]) + part(t["b"], t["lse_b"])
-    return {"out": y.to(DTYPES[case.dtype("out")])} | ({"lse": lse} if case.has("lse") else {})
-
-
-def concat_pad(case: Case, t: Tensors) -> Outputs:
-    x = torch.cat([t["cache"], t["x"]], 2) if "cache" in t else t["x"]
-    around = [int(case.options[side]) for side in ("left", "right", "top", "bottom", "front")]
-    return {"out": F.pad(x, (*around, 0))}
-
-
-def upsample(case: Case, t: Tensors) -> Outputs:
-    y = t["x"]
-    for axis, name in ((-4, "time_scale"), (-3, "height_scale"), (-2, "width_scale")):
-        scale = int(case.options[name])
-        y = y.repeat_interleave(scale, axis) if scale > 1 else y
-    y = y.float() + t["residual"].float() if "residual" in t else y
-    return {"out": y.to(DTYPES[case.dtype("out")])}
-
-
-def top_k(case: Case, t: Tensors) -> Outputs:
-    found = torch.topk(t["scores"], int(case.options["k"]), -1)
-    return {"values": found.values, "indices": found.indices.to(DTYPES[case.dtype("indices")])}
-
-
-def group_norm(case: Case, t: Tensors) -> Outputs:
-    weight, bias = (t[name].float() if name in t else None for name in ("weight", "bias"))
-    y = F.group_norm(t["x"].float(), int(case.options["groups"]), weight, bias, case.options["eps"])
-    return {"out": _activation(str(case.options["activation"]), y).to(DTYPES[case.dtype("out")])}
-
-
-def channel_rms_norm(case: Case, t: Tensors) -> Outputs:
-    y = F.normalize(t["x"].float(), dim=1, eps=case.options["eps"]) * t["x"].shape[1] ** 0.5
-    for name, use in (("weight", torch.mul), ("bias", torch.add)):
-        y = use(y, t[name].float()[:, None]) if name in t else y
-    return {"out": _activation(str(case.options["activation"]), y).to(DTYPES[case.dtype("out")])}
-
-
-def amax(case: Case, t: Tensors) -> Outputs:
+def amax(case: Case, t: Tensors, _: Form) -> Outputs:
     return {"amax": torch.maximum(t["amax"], t["x"].abs().amax().float())}
 
 
-def residual_add(case: Case, t: Tensors) -> Outputs:
-    x = t["x"].float()
-    y = (x + t["bias"].float() if "bias" in t else x) + t["residual"].float()
-    return {"out": y.to(DTYPES[case.dtype("out")])}
+def residual_add(case: Case, t: Tensors, form: Form) -> Outputs:
+    x = form.read(t["x"])
+    y = x + form.read(t["bias"]) if "bias" in t else x
+    y = y * beside(form.read(t["gate"]), y) if "gate" in t else y
+    return {"out": (y + form.read(t["residual"])).to(DTYPES[case.dtype("out")])}
 
 
-def embedding(case: Case, t: Tensors) -> Outputs:
+def embedding(case: Case, t: Tensors, _: Form) -> Outputs:
     rows = F.embedding(t["ids"], t["table"])
     if case.options["scale"] == 1 and case.dtype("out") == case.dtype("table"):
         return {"out": rows}
     return {"out": (rows.float() * case.options["scale"]).to(DTYPES[case.dtype("out")])}
 
 
-def softmax(case: Case, t: Tensors) -> Outputs:
-    dtype = DTYPES[case.dtype("out")]
-    if case.options["scale"] == 1 and dtype == t["x"].dtype:
+def softmax(case: Case, t: Tensors, form: Form) -> Outputs:
+    dtype, scale = DTYPES[case.dtype("out")], case.options["scale"]
+    if scale == 1 and dtype == t["x"].dtype:
         return {"out": torch.softmax(t["x"], -1)}
-    return {"out": torch.softmax(t["x"].float() * case.options["scale"], -1).to(dtype)}
+    return {"out": torch.softmax(form.read(t["x"]) * scale, -1).to(dtype)}
 
 
-def patch_im2col(case: Case, t: Tensors) -> Outputs:
+def patch_im2col(case: Case, t: Tensors, _: Form) -> Outputs:
     views, height, width, channels = t["image"].shape
     p = int(case.options["patch"])
     patches = t["image"].reshape(views, height // p, p, width // p, p, channels).permute(0, 1, 3, 2, 4, 5)
@@ -235,11 +84,37 @@ def patch_im2col(case: Case, t: Tensors) -> Outputs:
     return {"out": y.to(DTYPES[case.dtype("out")]).reshape(t["out"].shape)}
 
 
-def gemm(case: Case, t: Tensors) -> Outputs:
-    y = F.linear(t["a"], t["b"], t.get("bias"))
-    if case.options["activation"] != "none":
-        y = _activation(case.options["activation"], y)
-    return {"out": y + t["residual"] if "residual" in t else y}
+def _product(case: Case, t: Tensors, weights: str, bias: str) -> Any:
+    """a @ weights.T + bias, in one call that rounds once."""
+    a: Any = t["a"]
+    b, added = t[weights], t.get(bias)
+    if not case.dtype("a").startswith("fp8"):
+        return F.linear(a, b, added)
+    dtype = DTYPES[case.dtype("out")]
+    dtype = torch.bfloat16 if dtype.itemsize == 1 else dtype
+    fast, scales = bool(case.options["fast_accumulation"]), (t.get("a_scale"), t.get(f"{weights}_scale"))
+    if isinstance(a, Bounded):
+        short = 2.0**-10 + (2.0**-14 * a.shape[-1] / 32 if fast else 0)
+        total: Any = bounded.linear(a, t[weights], None, torch.float32, short)  # type: ignore[arg-type]
+        for scale in scales:
+            total = total * scale if scale is not None else total
+        return (total + added.float() if added is not None else total).to(dtype)
+    one = torch.ones(1, device=a.device)
+    scale_a, scale_b = (one if scale is None else scale for scale in scales)
+    rows = a.reshape(-1, a.shape[-1])
+    y: Any = torch._scaled_mm(rows, b.t(), scale_a, scale_b, bias=added, out_dtype=dtype, use_fast_accum=fast)
+    return y.reshape(*a.shape[:-1], b.shape[0])
+
+
+def gemm(case: Case, t: Tensors, _: Form) -> Outputs:
+    y = activate(case.options["activation"], _product(case, t, "b", "bias"))
+    if "up" in t:
+        y = y * _product(case, t, "up", "up_bias")
+    y = y + t["residual"] if "residual" in t else y
+    dtype = DTYPES[case.dtype("out")]
+    if dtype.itemsize > 1:
+        return {"out": y.to(dtype)}
+    return {"out": to_fp8(y.float() * (1 / t["out_scale"]) if "out_scale" in t else y.float(), dtype)}
 
 
 def _frequencies(case: Case) -> dict[str, Tensor]:
@@ -253,19 +128,19 @@ def _frequencies(case: Case) -> dict[str, Tensor]:
     return {kind: exact.float().to(kind) for kind in kinds}
 
 
-def _turn(case: Case, x: Tensor, t: Tensors, start: int) -> Tensor:
+def _turn(case: Case, x: Tensor, t: Tensors, start: int, form: Form) -> Tensor:
     """Rotary embedding over the last axis of [..., tokens, heads, dim]."""
     o = case.options
     dim = int(o["rotary_dim"]) or x.shape[-1]
     ahead = torch.arange(start, start + x.shape[-3], device=x.device)
     position = t.get("positions", ahead)
     if "cos" in t:
-        cos, sin = t["cos"][position].float(), t["sin"][position].float()
+        cos, sin = form.read(t["cos"][position]), form.read(t["sin"][position])
     else:
         angle = position[..., None].float() * t[f"frequencies {x.device.type}"]
-        cos, sin = angle.cos(), angle.sin()
+        cos, sin = form.keep(angle.cos(), x.dtype), form.keep(angle.sin(), x.dtype)
     cos, sin = cos[..., None, :], sin[..., None, :]
-    part, rest = x[..., :dim].float(), x[..., dim:]
+    part, rest = form.read(x[..., :dim]), x[..., dim:]
     if o["pairs"] == "half":
         a, b = part.chunk(2, -1)
         turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
@@ -275,21 +150,21 @@ def _turn(case: Case, x: Tensor, t: Tensors, start: int) -> Tensor:
     return torch.cat([turned.to(x.dtype), rest], -1) if rest.shape[-1] else turned.to(x.dtype)
 
 
-def rope(case: Case, t: Tensors) -> Outputs:
-    return {"out": _turn(case, t["x"], t, int(case.options["start"]))}
+def rope(case: Case, t: Tensors, form: Form) -> Outputs:
+    return {"out": _turn(case, t["x"], t, int(case.options["start"]), form)}
 
 
-def qkv_split_rope(case: Case, t: Tensors) -> Outputs:
+def qkv_split_rope(case: Case, t: Tensors, form: Form) -> Outputs:
     tokens, q_heads, dim = t["q"].shape
     kv_heads, first = t["k_cache"].shape[1], int(case.options["cache_offset"])
     q, k, v = t["qkv"].split([q_heads * dim, kv_heads * dim, kv_heads * dim], -1)
     q, k = q.reshape(tokens, q_heads, dim), k.reshape(tokens, kv_heads, dim)
-    t["k_cache"][first : first + tokens] = _turn(case, k, t, first)
+    t["k_cache"][first : first + tokens] = _turn(case, k, t, first, form)
     t["v_cache"][first : first + tokens] = v.reshape(tokens, kv_heads, dim)
-    return {"q": _turn(case, q, t, first)}
+    return {"q": _turn(case, q, t, first, form)}
 
 
-def attention(case: Case, t: Tensors) -> Outputs:
+def attention(case: Case, t: Tensors, _: Form) -> Outputs:
     return {"out": attend(case, t)}
 
 
@@ -313,8 +188,8 @@ def _always(case: Case) -> bool:
     return True
 
 
-def _plain_norm(case: Case) -> bool:
-    return str(case.options["rounding"]) == "fused"  # the other modes are bit-exact copies of eager chains
+def _never(case: Case) -> bool:
+    return False
 
 
 def _plain_product(case: Case) -> bool:
@@ -324,51 +199,138 @@ def _plain_product(case: Case) -> bool:
     )
 
 
-# What of an op the formulas cover.
-_COVERED: Mapping[str, tuple[Callable[[Case, Tensors], Outputs], Callable[[Case], bool]]] = {
-    "rms_norm": (rms_norm, _plain_norm),
-    "layer_norm": (layer_norm, _plain_norm),
-    "gated_activation": (gated_activation, _always),
-    "quantize": (quantize, _always),
-    "dequantize": (dequantize, _always),
-    "amax": (amax, _always),
-    "reduce": (reduce, lambda case: case.dtype("x") != "int8"),
-    "histogram": (histogram, _always),
-    "copy": (copy, _always),
-    "activation": (activation, _plain_norm),
-    "euler_step": (euler_step, _plain_norm),
-    "timestep_embedding": (timestep_embedding, _always),
-    "merge_attention_states": (merge_attention_states, _always),
-    "concat_pad": (concat_pad, _always),
-    "upsample": (upsample, lambda case: case.options["shuffle"] == 1),
-    "top_k": (top_k, lambda case: case.options["groups"] == 1 and not case.has("bias")),
-    "group_norm": (group_norm, _always),
-    "channel_rms_norm": (channel_rms_norm, _always),
-    "residual_add": (residual_add, _always),
-    "embedding": (embedding, _always),
-    "softmax": (softmax, _always),
-    "patch_im2col": (patch_im2col, _always),
-    "gemm": (gemm, _plain_product),
-    "rope": (rope, _always),
-    "qkv_split_rope": (qkv_split_rope, lambda case: not case.has("cache_offset_add")),
-    "attention": (
-        attention,
-        lambda case: (
-            not case.has("lse", "kv_lengths") and not (case.has("key_mask") and case.options["causal"])
-        ),
+def _written_product(case: Case) -> bool:
+    """PyTorch's products take operands of one dtype, fp8 ones with scales and whole rows of 16 bytes."""
+    a, alike = (
+        case.dtype("a"),
+        {case.dtype(name) for name in ("b", "up", "bias", "up_bias") if case.has(name)},
+    )
+    if not a.startswith("fp8"):
+        return alike == {a} and not _plain_product(case)
+    n, k = case.tensors["b"].shape
+    added = {case.dtype(name) for name in ("bias", "up_bias") if case.has(name)}
+    out = "bf16" if case.dtype("out").startswith("fp8") else case.dtype("out")
+    return a == case.dtype("b") == "fp8_e4m3" and n % 16 == k % 16 == 0 and added <= {out} and out != "fp32"
+
+
+def _written_norm(case: Case) -> bool:
+    return case.has("weight", "bias", "residual", "mod_scale", "mod_shift")
+
+
+def _rounds_twice(case: Case) -> bool:
+    return case.has("bias", "gate")
+
+
+def _scaled(case: Case) -> bool:
+    return bool(case.options["scale"] != 1)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An op's formula, the cases that it computes with one rounding, and those that are written otherwise too."""
+
+    compute: Callable[[Case, Tensors, Form], Outputs]
+    fields: str  # those that it knows
+    once: Callable[[Case], bool] = _always
+    as_written: Callable[[Case], bool] = _never
+
+    def covers(self, case: Case, form: Form) -> bool:
+        if not case.only(*self.fields.split()) or any("fp4" in t.dtype for t in case.tensors.values()):
+            return False
+        if (
+            case.options.get("rounding", "fused") != "fused"
+        ):  # the other modes are bit-exact copies of eager chains
+            return False
+        return self.as_written(case) if form.as_written else self.once(case)
+
+
+def _plain_attention(case: Case) -> bool:
+    return not (case.has("key_mask") and case.options["causal"])
+
+
+_NORM = (
+    "x weight bias residual gate residual_out mod_index mod_scale mod_shift mod_scale2 mod_shift2 out scale "
+    "token_scale out2"
+)
+_ENTRIES: Mapping[str, _Entry] = {
+    "rms_norm": _Entry(rms_norm, _NORM, as_written=_written_norm),
+    "layer_norm": _Entry(layer_norm, _NORM, as_written=_written_norm),
+    "gated_activation": _Entry(gated_activation, "x gate up out scale token_scale", as_written=_always),
+    "quantize": _Entry(quantize, "x out scale tensor_scale token_scale"),
+    "dequantize": _Entry(dequantize, "x out scale token_scale"),
+    "amax": _Entry(amax, "x amax"),
+    "reduce": _Entry(one_pass.reduce, "x factor out", lambda case: case.dtype("x") != "int8"),
+    "histogram": _Entry(one_pass.histogram, "x counts"),
+    "copy": _Entry(one_pass.copy, "x out"),
+    "activation": _Entry(one_pass.activation, "x add bias front out scale token_scale"),
+    "euler_step": _Entry(one_pass.euler_step, "velocity conditional sample out"),
+    "timestep_embedding": _Entry(one_pass.timestep_embedding, "t out"),
+    "merge_attention_states": _Entry(one_pass.merge_attention_states, "a b lse_a lse_b out lse"),
+    "concat_pad": _Entry(one_pass.concat_pad, "x cache out"),
+    "upsample": _Entry(one_pass.upsample, "x residual out", lambda case: case.options["shuffle"] == 1),
+    "top_k": _Entry(one_pass.top_k, "scores values indices", lambda case: case.options["groups"] == 1),
+    "group_norm": _Entry(one_pass.group_norm, "x weight bias out"),
+    "channel_rms_norm": _Entry(one_pass.channel_rms_norm, "x weight bias out"),
+    "residual_add": _Entry(residual_add, "x residual bias gate out", as_written=_rounds_twice),
+    "embedding": _Entry(embedding, "ids table out"),
+    "softmax": _Entry(softmax, "x out", as_written=_scaled),
+    "patch_im2col": _Entry(patch_im2col, "image out"),
+    "gemm": _Entry(
+        gemm,
+        "a b a_scale b_scale bias up up_scale up_bias residual out_scale out",
+        _plain_product,
+        _written_product,
     ),
+    "rope": _Entry(rope, "x out positions cos sin", as_written=_always),
+    "qkv_split_rope": _Entry(qkv_split_rope, "qkv q k_cache v_cache positions cos sin", as_written=_always),
+    "attention": _Entry(attention, "q k v key_mask out", _plain_attention),
 }
 
 
-def formula(case: Case) -> Compute | None:
-    """How plain PyTorch computes a case; None where these formulas do not cover it."""
-    entry = _COVERED.get(case.op)
-    if entry is None or not entry[1](case) or any("fp4" in t.dtype for t in case.tensors.values()):
+def formula(case: Case, form: Form = ONCE) -> Compute | None:
+    """How plain PyTorch computes a case in this form; None where these formulas do not."""
+    entry = _ENTRIES.get(case.op)
+    if entry is None or not entry.covers(case, form):
         return None
-    compute = entry[0]
+    compute = entry.compute
     constants = {f"frequencies {kind}": table for kind, table in _frequencies(case).items()}
 
     def call(t: Tensors) -> Any:
-        return compute(case, {**t, **constants})
+        return compute(case, {**t, **constants}, form)
 
     return call
+
+
+Bounds = dict[str, tuple[Tensor, Tensor]]  # by output: the least and the largest value of each element
+
+
+def chained(case: Case) -> bool:
+    """Is it computed by a chain of operators that round between them?"""
+    entry = _ENTRIES.get(case.op)
+    return entry is not None and (
+        entry.covers(case, AS_WRITTEN) or (case.op == "gemm" and entry.covers(case, ONCE))
+    )
+
+
+def bounds(case: Case, t: Tensors) -> Bounds | None:
+    """What a result may be that rounds between the steps that model libraries write, or after any of them not.
+
+    None where the op has no such chain: then it has the contract's one rounding, and nothing else is right.
+    """
+    if not chained(case):
+        return None
+    values: dict[str, Any] = {
+        name: Bounded.exact(x) if x.is_floating_point() else x
+        for name, x in t.items()
+        if name not in ("out", "residual_out", "out2")
+    }
+    constants: dict[str, Any] = {
+        f"frequencies {kind}": Bounded.exact(x) for kind, x in _frequencies(case).items()
+    }
+    results: dict[str, Any] = _ENTRIES[case.op].compute(case, {**values, **constants}, AS_WRITTEN)
+    inout = {name: values[name] for name in t if name.endswith("_cache")}
+    return {
+        name: result.ends(t[name].dtype)
+        for name, result in {**inout, **results}.items()
+        if isinstance(result, Bounded)
+    }

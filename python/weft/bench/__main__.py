@@ -17,6 +17,7 @@ import torch
 from weft._library import function, parse_case
 from weft.baselines import every, state
 from weft.bench._measure import Measured, Options, environment, measure
+from weft.bench._warm import warm
 from weft.report import sample
 from weft.report.compare import comparisons, summary_text
 from weft.report.rows import add_rows, read
@@ -43,6 +44,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15, help="samples of each time")
     parser.add_argument("--seed", type=int, default=None, help="of inputs and order (default: a new one)")
     parser.add_argument("--budget-s", type=float, default=0, help="begin no case after so many seconds")
+    parser.add_argument(
+        "--warm", type=int, default=0, metavar="N", help="first compile all that is measured, in N processes"
+    )
     parser.add_argument("--skip-done", type=Path, help="leave out the cases that this file has rows of")
     given = parser.parse_args(words)
     given.seed = random.randrange(1 << 31) if given.seed is None else given.seed
@@ -152,7 +156,11 @@ def measure_all(given: argparse.Namespace) -> int:
     env, run, begin = environment(given.device, command(given)), uuid.uuid4().hex[:12], time.monotonic()
     path, rows, left = destination(given), [env], 0
     told: set[str] = set()
-    for name, line in cases(given):
+    wanted = list(cases(given))
+    if given.warm:
+        took = warm([line for _, line in wanted], options, given.warm)
+        print(f"{len(wanted)} cases compiled in {took:.0f} s", flush=True)
+    for name, line in wanted:
         if given.budget_s and time.monotonic() - begin > given.budget_s:
             left += 1
             continue

@@ -15,6 +15,8 @@ from torch.utils.dlpack import from_dlpack
 from weft._library import function, parse_case
 from weft._op import OPS
 from weft.baselines import Absent, Baseline, Case, Compute, Tensor, every, state
+from weft.baselines._bounded import outside
+from weft.baselines._formulas import Bounds, bounds, chained
 from weft.torch import DTYPES
 
 OWN = ("vendors", "card")  # baselines of the library's: cuBLASLt, and what the card itself reaches
@@ -95,6 +97,32 @@ class Session:
         """Frees the operands."""
         self._operands.clear()
         function("bench.close")(self.id)
+
+
+class Chain:
+    """What a framework's chain of operators may give for a session's case, which rounds between its steps."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._bounds: Bounds | None = None
+
+    def possible(self) -> bool:
+        """Does the op have such a chain? Bounds are found now where calls overwrite what they are found from."""
+        described = parse_case(self.session.case.line)["tensors"]
+        overwritten = any("alias" in t for t in described.values()) or any(
+            n.endswith("_cache") for n in described
+        )
+        if overwritten:
+            self._bounds = bounds(self.session.case, self.session.operands(0))
+        return self._bounds is not None if overwritten else chained(self.session.case)
+
+    def problem(self, index: int) -> str:
+        """What is wrong with a set's result; empty where it lies within the chain's bounds."""
+        operands = self.session.operands(index)
+        if self._bounds is None:
+            self._bounds = bounds(self.session.case, operands)
+        found = (outside(name, operands[name], *ends) for name, ends in (self._bounds or {}).items())
+        return next(filter(None, found), "")
 
 
 class Foreign:
@@ -189,6 +217,9 @@ def measure(line: str, options: Options, run: str, env: str, workload: str = "")
     with torch.inference_mode(), stream_of(options.device) as stream:
         session = Session(case, options, stream)
         try:
+            chain = Chain(session)
+            if chain.possible():
+                function("bench.allow_chain")(session.id, chain.problem)
             plain = not options.implementation
             if plain:
                 chosen = function("bench.chosen")(session.id)

@@ -17,6 +17,11 @@ def refusal(row: Row) -> str:
     return textwrap.shorten(text, 160, placeholder=" ...")
 
 
+def title_of(row: Row) -> str:
+    """What ran, and whether it rounds between its steps."""
+    return str(row["name"]) + (" (rounds in between)" if row.get("rounds_between") else "")
+
+
 @dataclass
 class Comparison:
     """weft and its rivals on a case."""
@@ -150,7 +155,7 @@ def summary(found: Sequence[Comparison]) -> str:
     return (
         f"{text}; against the best baseline of each of {len(compared)}: geometric mean "
         f"{geometric_mean([ratio for ratio, _ in compared]):.2f}x, worst {worst:.2f}x ({at.title}, against "
-        f"{at.best['name']}); {counts}"
+        f"{title_of(at.best)}); {counts}"
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weft.report.compare import Comparison, badness, comparisons, refusal
+from weft.report.compare import Comparison, badness, comparisons, refusal, title_of
 from weft.report.rows import read_all
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -32,7 +32,7 @@ def _record(c: Comparison, gpu: str, suite: str) -> dict[str, Any]:
         "floor_us": ours["floor_us"] if ours else 0,
         "bytes": ours["bytes"] if ours else 0,
         "share": c.share,
-        "rival": best["name"] if best else "",
+        "rival": title_of(best) if best else "",
         "rival_us": best["us"]["median"] if best else None,
         "ratio": c.ratio(best),
         "low": interval.get("low"),

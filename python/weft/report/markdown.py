@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft.report import sample
 from weft.report.chain import heads
-from weft.report.compare import Comparison, comparisons, refusal, summary, worst_first
+from weft.report.compare import Comparison, comparisons, refusal, summary, title_of, worst_first
 from weft.report.pack import Row
 from weft.report.rows import read_all
 
@@ -25,7 +25,8 @@ are not to be compared.
   bandwidth, or the arithmetic at its measured rate.
 - **speedup**: the fastest baseline's cold device time over weft's. It is a win or a loss only where the p10-p90
   intervals of both have nothing in common; otherwise both are level. The worst rows come first, and none is left out.
-  Where no baseline ran, the card's own copy and read of the same bytes stand in its place.
+  Where no baseline ran, the card's own copy and read of the same bytes stand in its place. A baseline that rounds in
+  between stores what its framework's own operators would store between two steps, and is right as far as that goes.
 """
 
 
@@ -51,7 +52,7 @@ def _line(cold: Comparison, others: dict[tuple[str, str], Comparison]) -> str:
         rival, speedup = refusal(cold.weft), "-"
     else:
         fastest = [cold.best] if cold.best else cold.card
-        rival = ", ".join(f"{row['name']} {_us(row)}" for row in fastest) or "none applies"
+        rival = ", ".join(f"{title_of(row)} {_us(row)}" for row in fastest) or "none applies"
         speedup = f"{ratio:.2f} {cold.verdict(cold.best)}" if ratio is not None else "-"
     name = f"`{cold.title}`"
     times = f"{_us(cold.timed)} | {other('device', 'hot')} | {other('eager', 'hot')}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.report.compare import Comparison
+from weft.report.compare import Comparison, title_of
 from weft.report.rows import geometric_mean
 
 SUITE = "sampled"
@@ -50,7 +50,7 @@ def entries(found: Iterable[Comparison], of_floor: bool = False) -> list[Entry]:
     for c in found:
         ratio = c.share if of_floor else c.ratio(c.best)
         if (c.time, c.cache) == ("device", "cold") and ratio:
-            made.append(Entry(ratio, "the floor" if of_floor or not c.best else c.best["name"], c))
+            made.append(Entry(ratio, "the floor" if of_floor or not c.best else title_of(c.best), c))
     return sorted(made, key=lambda entry: entry.ratio)
 
 
