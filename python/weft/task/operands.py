@@ -25,10 +25,12 @@ def _fill(f: Field, task: Task, row: Row, generator: torch.Generator, special: b
     draw = torch.randn if f.fill == "normal" else torch.rand
     values = draw(shape, generator=generator, device=device)
     values.mul_(high if f.fill == "normal" else high - low).add_(low)
-    if special:
-        at = torch.rand(shape, generator=generator, device=device) < 1 / 400
-        which = torch.randint(0, len(_SPECIAL), shape, generator=generator, device=device)
-        values = torch.where(at, torch.tensor(_SPECIAL, device=device)[which], values)
+    if special and values.numel():  # one in 400 elements, and in every operand at least one
+        count = max(1, values.numel() // 400)
+        at = torch.randint(0, values.numel(), (count,), generator=generator, device=device)
+        which = torch.randint(0, len(_SPECIAL), (count,), generator=generator, device=device)
+        which[0] = 0  # NaN
+        values.view(-1)[at] = torch.tensor(_SPECIAL, device=device)[which]
     return values.to(DTYPES[dtype])
 
 

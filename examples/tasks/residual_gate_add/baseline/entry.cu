@@ -28,8 +28,8 @@ struct Flat {
 void run(TensorView residual, TensorView update, TensorView gate, TensorView out) {
     const Flat r(residual), u(update), g(gate), o(out);
     constexpr int64_t kRowForAll = 1;
-    sglang::residual_gate_add::ResidualGateAddKernel<bf16_t>::run(o.view(), r.view(), u.view(), g.view(),
-                                                                  residual.size(-1), kRowForAll);
+    sglang::residual_gate_add::ResidualGateAddKernel<__nv_bfloat16>::run(
+        o.view(), r.view(), u.view(), g.view(), residual.size(-1), kRowForAll);
 }
 
 }  // namespace
