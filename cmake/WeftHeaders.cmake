@@ -2,6 +2,7 @@
 
 file(GLOB WEFT_PUBLIC_HEADERS CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" include/weft/*.h)
 file(GLOB WEFT_OP_FOLDERS CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ops/*)
+weft_keep_chosen_ops(WEFT_OP_FOLDERS)
 set(WEFT_OP_HEADERS "")
 set(_umbrella "// Every op of weft.\n#pragma once\n\n")
 foreach(_folder IN LISTS WEFT_OP_FOLDERS)

@@ -3,6 +3,7 @@
 function(weft_glob variable)
   file(GLOB _found CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ${ARGN})
   list(FILTER _found EXCLUDE REGEX "/test[^/]*\\.cpp$")
+  weft_keep_chosen_ops(_found)
   set(${variable} ${_found} PARENT_SCOPE)
 endfunction()
 
@@ -21,16 +22,32 @@ target_compile_options(weft_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_WA
 target_include_directories(weft_flags INTERFACE "${CMAKE_SOURCE_DIR}/include" "${CMAKE_SOURCE_DIR}/src"
                            "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
 target_link_libraries(weft_flags INTERFACE fmt::fmt Threads::Threads)
-# What sources may ask with #if: which parts this build has.
-target_compile_definitions(weft_flags INTERFACE
-  $<$<BOOL:${WEFT_HAS_CUDA}>:WEFT_HAS_CUDA=1>
-  $<$<BOOL:${WEFT_HAS_CUBLASLT}>:WEFT_HAS_CUBLASLT=1>
-  $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_HAS_EMULATOR=1>)
+# What sources may ask with #if: which parts this build has. The parts that need CUDA are told only to sources that
+# ask, so that ccache gives a build with nvcc all others of a build without.
+target_compile_definitions(weft_flags INTERFACE $<$<BOOL:${WEFT_HAS_EMULATOR}>:WEFT_HAS_EMULATOR=1>)
+foreach(_source IN LISTS WEFT_LIBRARY_SOURCES WEFT_KERNEL_SOURCES WEFT_BENCH_SOURCES WEFT_BINDING_SOURCES
+        WEFT_CLI_SOURCES)
+  foreach(_part CUDA CUBLASLT)
+    file(STRINGS "${_source}" _asks REGEX WEFT_HAS_${_part} LIMIT_COUNT 1)
+    if(_asks AND WEFT_HAS_${_part})
+      set_property(SOURCE "${_source}" APPEND PROPERTY COMPILE_DEFINITIONS WEFT_HAS_${_part}=1)
+    endif()
+  endforeach()
+endforeach()
 foreach(_headers WEFT_CUDA_INCLUDE WEFT_CUBLASLT_INCLUDE)
   if(${_headers})
     target_include_directories(weft_flags SYSTEM INTERFACE "${${_headers}}")
   endif()
 endforeach()
+
+# weft_precompile(target headers...): what nearly every source of the target includes. The sources include it themselves
+# all the same: without precompiled headers (-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON) they compile as well.
+function(weft_precompile target)
+  list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>" OUTPUT_VARIABLE _headers)
+  target_precompile_headers(${target} PRIVATE ${_headers})
+  # ccache asks for it, to see what the header was made of.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endfunction()
 
 # Shared, so that every op's static registration is there for whoever links it.
 file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/version.cpp" CONTENT
@@ -41,6 +58,7 @@ set_target_properties(libweft PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft VERSI
 target_include_directories(libweft PUBLIC "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_compile_features(libweft PUBLIC cxx_std_20)
 target_link_libraries(libweft PRIVATE $<BUILD_INTERFACE:weft_flags> nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+weft_precompile(libweft algorithm cmath functional memory optional string vector fmt/format.h)
 
 if(WEFT_HAS_CUDA AND WEFT_KERNEL_SOURCES)
   add_library(weft_cuda OBJECT ${WEFT_KERNEL_SOURCES})
@@ -81,6 +99,7 @@ endif()
 function(weft_part name)
   add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PUBLIC weft_flags libweft nlohmann_json::nlohmann_json)
+  weft_precompile(${name} algorithm functional iostream optional string vector fmt/format.h nlohmann/json.hpp)
   if(WEFT_HAS_BENCHMARK)
     target_link_libraries(${name} PUBLIC benchmark::benchmark)
   endif()

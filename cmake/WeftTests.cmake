@@ -27,6 +27,10 @@ function(weft_test name)
   if(NOT "${ARGN}" MATCHES "/main\\.cpp")
     target_link_libraries(test_${name} PRIVATE GTest::gmock_main)
   endif()
+  list(LENGTH ARGN _count)
+  if(_count GREATER 2)  # GoogleTest's headers take longer to read than most tests to compile
+    weft_precompile(test_${name} gmock/gmock.h)
+  endif()
   # Only where it is asked for: an absolute path keeps ccache from serving another checkout.
   foreach(_source IN LISTS ARGN)
     file(STRINGS "${_source}" _asks REGEX WEFT_SOURCE_DIR LIMIT_COUNT 1)

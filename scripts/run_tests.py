@@ -45,7 +45,7 @@ def report(done: Done) -> None:
     if count.failed:
         print("".join(log.read_text(errors="replace").splitlines(keepends=True)[-60:]))
         print(f"the whole output: {log.relative_to(ROOT)}", flush=True)
-    elif suite.name == "sizes":
+    elif suite.name in ("sizes", "costs"):
         print(log.read_text().split("\n", 1)[1], end="")
 
 

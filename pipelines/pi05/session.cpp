@@ -56,7 +56,11 @@ std::vector<LabelTime> by_label(const Steps& steps, Context& context, int repeat
         auto it = std::find_if(labels.begin(), labels.end(),
                                [&](const LabelTime& t) { return t.label == step.label && t.op == step.op; });
         if (it == labels.end()) {
-            labels.push_back({step.label, step.op, step.implementation, 0, 0, 0, 0, 0, step.work.math});
+            labels.push_back({.label = step.label,
+                              .op = step.op,
+                              .implementation = step.implementation,
+                              .config = step.config,
+                              .math = step.work.math});
             it = labels.end() - 1;
         }
         ++it->calls;
@@ -106,13 +110,31 @@ void measure(const SessionOptions& options, const Steps& steps, Context& context
     if (options.repeats > 0) result.samples_us = time_replays(context, graph, options.repeats);
 }
 
+GemmaConfig config_of(const Checkpoint& checkpoint, const SessionOptions& options) {
+    GemmaConfig config = gemma_config(checkpoint);
+    if (options.layers > 0) config.layers = std::min(config.layers, options.layers);
+    return config;
+}
+
 }  // namespace
+
+std::vector<LabelTime> plan_session(const SessionOptions& options, const DeviceInfo& device) {
+    const Checkpoint checkpoint(options.checkpoint);
+    const GemmaConfig config = config_of(checkpoint, options);
+    Context context(kEmulator);
+    context.set_info(device);
+    const GemmaWeights weights = GemmaWeights::load(checkpoint, config, options.dtype, kEmulator);
+    const Image image = centre(read_ppm(options.image), options.crop);
+    const EncoderShape shape{options.views, image.height, image.width,
+                             static_cast<std::int64_t>(options.prompt.size())};
+    const Encoder encoder(config, shape, weights, context);
+    return by_label(encoder.steps(Precision::full), context, 0);
+}
 
 SessionResult run_session(const SessionOptions& options, const std::function<void(const std::string&)>& say) {
     const Checkpoint checkpoint(options.checkpoint);
     SessionResult result;
-    result.config = gemma_config(checkpoint);
-    if (options.layers > 0) result.config.layers = std::min(result.config.layers, options.layers);
+    result.config = config_of(checkpoint, options);
     const OwnedStream stream(options.device);
     Context context(options.device, stream.get());
     for (const std::string& name : options.avoid) context.avoid(name);

@@ -24,7 +24,7 @@ struct SessionOptions {
 
 // Time and work of all steps with one label.
 struct LabelTime {
-    std::string label, op, implementation;
+    std::string label, op, implementation, config;  // the configuration of its first call
     int calls = 0;
     double us = 0, floor_us = 0;  // of all its calls
     double bytes = 0, flops = 0;
@@ -42,6 +42,10 @@ struct SessionResult {
 
 // `say` hears of each phase as it begins.
 SessionResult run_session(const SessionOptions& options, const std::function<void(const std::string&)>& say);
+
+// The steps that `device` would run, on tensors in host memory, with their floors: nothing is run, and no such device is
+// needed. Of its implementations it knows weft's own, by the emulator's list; a vendor library may take some calls there.
+std::vector<LabelTime> plan_session(const SessionOptions& options, const DeviceInfo& device);
 
 // The value below which a share of sorted samples lies; 0 of none.
 double quantile(const std::vector<double>& sorted, double share);

@@ -12,7 +12,7 @@ namespace weft {
 struct Step {
     std::string label;  // what it does in the model: "gate_up", "attention"
     std::string op;     // which op does it
-    std::string implementation;
+    std::string implementation, config;
     Work work;
     std::function<void()> run;
 };
@@ -25,9 +25,14 @@ class Steps {
     template <class Op>
     void add(std::string label, const Op& op) {
         Prepared<Op> call(op, *context_);
-        Step step{std::move(label), std::string(Op::kName), call.implementation(), Op::contract().work(&op),
-                  call};
-        steps_.push_back(std::move(step));
+        const std::string implementation = call.implementation();
+        std::string config;
+        const auto device = static_cast<int>(context_->device().type);
+        for (const AnyImplementation& i : find_op(Op::kName)->implementations[device]) {
+            if (i.name == implementation) config = i.config(&op, context_->info());
+        }
+        steps_.push_back({std::move(label), std::string(Op::kName), implementation, std::move(config),
+                          Op::contract().work(&op), call});
     }
 
     const std::vector<Step>& all() const { return steps_; }

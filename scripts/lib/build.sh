@@ -1,13 +1,19 @@
 # Configure and build one of the presets; the Python environment of the tests.
 
-# The architectures to compile for: Hopper's, and the GPU's that is here.
+# architectures [alone]: what to compile for: Hopper's architecture, and those of the GPUs that are here. `alone`: only
+# the latter, where there are any.
 architectures() {
-    local list=90a capability
+    local list="" capability
+    if [ "${1:-}" != alone ]; then list=90a; fi
     for capability in $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u); do
         capability=${capability/./}
-        if [ "$capability" != 90 ]; then list+=";$capability"; fi
+        capability=${capability/#90/90a}
+        case ";$list;" in
+            *";$capability;"*) ;;
+            *) list+="${list:+;}$capability" ;;
+        esac
     done
-    echo "$list"
+    echo "${list:-90a}"
 }
 
 configure() {
@@ -15,8 +21,16 @@ configure() {
     if nvcc=$(nvcc_path); then
         options+=("-DWEFT_NVCC=$nvcc")
         if headers=$(cublas_headers "$nvcc"); then options+=("-DWEFT_CUBLASLT_INCLUDE=$headers"); fi
+    elif [ -d "$home/cuda-headers" ]; then
+        options+=("-DWEFT_CUDA_INCLUDE=$home/cuda-headers/nvidia/cu13/include")
     fi
-    if [ "$preset" = release ]; then options+=("-DWEFT_CUDA_ARCHITECTURES=$(architectures)"); fi
+    if [ "$preset" = release ]; then
+        options+=("-DWEFT_CUDA_ARCHITECTURES=$(architectures)")
+    elif [ "$preset" = demo ] && has_gpu; then
+        options+=("-DWEFT_CUDA_ARCHITECTURES=$(architectures alone)")
+    elif [ "$preset" = demo ]; then
+        options+=(-DWEFT_CUDA=OFF)
+    fi
     # tvm-ffi comes with the Python environment, maybe after the first configuration.
     local key="$root ${options[*]:-} $(stat -Lc %Y /usr/include /usr/local/include \
         "$root"/.weft/venv/lib/python3*/site-packages/tvm_ffi 2>/dev/null | tr '\n' ' ')"

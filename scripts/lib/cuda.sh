@@ -39,6 +39,31 @@ fetch_cuda() {
         "$home/cuda/bin/nvcc" --version
 }
 
+# Whether kernels could run here.
+has_gpu() { [ -n "$(nvidia-smi -L 2>/dev/null)" ]; }
+
+# What .weft/cuda is made of; the list of the compiler's packages names that of the headers'.
+cuda_packages() { cat "$root/scripts/cuda-headers.txt" "$root/scripts/cuda-packages.txt"; }
+
+fetch_cuda_headers() {
+    rm -rf "$home/cuda-headers"
+    make_venv &&
+        pip install --no-deps --target "$home/cuda-headers" -r "$root/scripts/cuda-headers.txt" &&
+        [ -f "$home/cuda-headers/nvidia/cu13/include/cuda_bf16.h" ]
+}
+
+# The headers alone, without a compiler.
+ensure_cuda_headers() {
+    local key
+    key=$(cat "$root/scripts/cuda-headers.txt")
+    if nvcc_path >/dev/null || stamped cuda-headers "$key"; then return 0; fi
+    if step "CUDA headers (10 MB)" cuda-headers fetch_cuda_headers; then
+        stamp cuda-headers "$key"
+    else
+        say "going on without the CUDA headers: the emulator is left out, so nothing but the CPU is checked"
+    fi
+}
+
 fetch_cublas_headers() {
     rm -rf "$home/cublas" "$home/download"
     make_venv &&
@@ -81,7 +106,7 @@ toolkit_of() { "$1" --dryrun -c weft.cu 2>&1 | sed -n 's/.*TOP=//p' | head -n 1;
 
 ensure_cuda() {
     local key
-    key=$(cat "$root/scripts/cuda-packages.txt")
+    key=$(cuda_packages)
     if ! nvcc_path >/dev/null || { [ "$(nvcc_path)" = "$home/cuda/bin/nvcc" ] && ! stamped cuda "$key"; }; then
         if ! step "CUDA compiler and headers (100 MB)" cuda fetch_cuda; then
             say "going on without CUDA: neither the GPU kernels nor the emulator are built"

@@ -15,7 +15,7 @@ nlohmann-json|nlohmann-json3-dev|build|header nlohmann/json.hpp
 ccache|ccache|fast|command ccache
 Boost.Context|libboost-context-dev|emulator|header boost/context/fiber.hpp libboost_context
 OpenBLAS|libopenblas0-pthread|fast|library libopenblas.so.0
-Google Benchmark|libbenchmark-dev|fast|header benchmark/benchmark.h libbenchmark
+Google Benchmark|libbenchmark-dev|bench|header benchmark/benchmark.h libbenchmark
 Python with venv|python3 python3-venv ca-certificates|python|python
 GoogleTest|libgtest-dev|tests|header gtest/gtest.h libgtest
 GoogleMock|libgmock-dev|tests|header gmock/gmock.h libgmock
@@ -82,6 +82,7 @@ look_for_missing() {
         # shellcheck disable=SC2086  # how is a kind and its arguments
         if found $how; then continue; fi
         if [ "$purpose" = tests ] && [ "$1" != tests ]; then continue; fi
+        if [ "$purpose" = bench ] && [ "$1" = demo ]; then continue; fi
         # shellcheck disable=SC2206  # several packages for one thing
         missing_packages+=($packages)
         if is_needed "$purpose" "$1"; then missing_needed+=("$name"); fi

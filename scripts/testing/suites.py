@@ -174,10 +174,9 @@ def lint(name: str, *arguments: str, tool: str = "", files: Callable[[], list[st
     return Suite(name, what, whole(run), lambda: {WHOLE: keys.of_everything()})
 
 
-def script(name: str, what: str) -> Suite:
-    return Suite(
-        name, what, whole(lambda log: one(call([sys.executable, str(ROOT / "scripts" / name)], log)))
-    )
+def script(name: str, what: str, *arguments: str, needs: tuple[str, ...] = ()) -> Suite:
+    command = [sys.executable, str(ROOT / "scripts" / name), *arguments]
+    return Suite(name, what, whole(lambda log: one(call(command, log))), needs=needs)
 
 
 def suites(*, thorough: bool) -> list[Suite]:
@@ -212,4 +211,5 @@ def suites(*, thorough: bool) -> list[Suite]:
         lint("shellcheck", "-x", files=shell_scripts),
         lint("mypy", "--config-file", "pyproject.toml"),
         script("sizes", "sizes of kernels, functions, files"),
+        script("costs", "kernels and machine code of each op", "--check", needs=("build",)),
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,58 @@ def test_nothing_is_done_twice() -> None:
     assert result.returncode == 0, result.stderr
     for step in ("system packages", "CUDA compiler", "cuBLAS headers", "configuration"):
         assert f"{step} ..." not in result.stderr
+
+
+@pytest.fixture
+def shell(bare_machine: tuple[Path, dict[str, str]]) -> Callable[..., str]:
+    """Runs a line of bash with the launcher's functions, on a machine whose nvidia-smi and cmake are the test's."""
+    tree, environment = bare_machine
+    commands = Path(environment["PATH"])
+    for name in ("sort", "grep", "rm"):
+        (commands / name).symlink_to(shutil.which(name) or name)
+    (commands / "cmake").write_text('#!/bin/bash\necho "$@" >"$HOME/cmake"\n')
+    (commands / "cmake").chmod(0o755)
+    sources = "; ".join(f"source '{path}'" for path in sorted((tree / "scripts/lib").glob("*.sh")))
+    names = f"root='{tree}' home='{tree}/.weft' logs='{tree}/.weft/logs'"
+
+    def run(line: str, gpus: Sequence[str] = ()) -> str:
+        smi = commands / "nvidia-smi"
+        smi.unlink(missing_ok=True)
+        if gpus:
+            smi.write_text(f"#!/bin/bash\nprintf '%s\\n' {' '.join(gpus)}\n")
+            smi.chmod(0o755)
+        script = f"set -euo pipefail; {names}; mkdir -p $logs; {sources}; {line}"
+        result = subprocess.run(
+            ["bash", "-c", script], capture_output=True, text=True, check=False, env=environment
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout + result.stderr
+
+    return run
+
+
+def test_the_demo_compiles_for_the_gpu_that_is_here_alone(shell: Callable[..., str]) -> None:
+    assert shell("architectures alone", gpus=["8.9"]) == "89\n"
+    assert shell("architectures alone", gpus=["9.0", "9.0"]) == "90a\n"
+    assert shell("architectures", gpus=["8.9"]) == "90a;89\n"
+    assert shell("architectures", gpus=["9.0"]) == "90a\n"
+    assert shell("architectures") == "90a\n"
+
+
+def test_without_a_gpu_the_demo_asks_for_no_compiler_of_cuda(
+    shell: Callable[..., str], bare_machine: tuple[Path, dict[str, str]]
+) -> None:
+    asked = bare_machine[0].parent / "cmake"  # $HOME/cmake
+    shell("configure demo")
+    assert "-DWEFT_CUDA=OFF" in asked.read_text()
+    shell("configure demo", gpus=["8.9"])
+    assert "-DWEFT_CUDA_ARCHITECTURES=89" in asked.read_text()
+    assert "-DWEFT_CUDA=OFF" not in asked.read_text()
+
+
+def test_a_step_says_how_long_it_took_the_last_time(shell: Callable[..., str]) -> None:
+    assert "something ...\n" in shell("step something some true")
+    shell("echo 163 >$home/times/some")
+    assert "something ... (163 s the last time)\n" in shell("step something some true")
+    # It had nothing to do this time, which is no news of how long it takes.
+    assert shell("cat $home/times/some") == "163\n"

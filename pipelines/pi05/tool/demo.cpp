@@ -176,6 +176,22 @@ class Demo {
         const SessionResult cpu = run_session(e, say);
         check_error("bf16 kernels against the CPU", emulated, cpu);
         check_cosine("fp8 kernels against the CPU", emulated8, cpu8);
+        on_h100(o.checkpoint, bf16, emulated);
+    }
+
+    // The policies are functions of a call and a device's description, so they answer without the device.
+    static void on_h100(const fs::path& checkpoint, const SessionResult& cpu, const SessionResult& emulated) {
+        const DeviceInfo& h100 = *find_device("h100");
+        SessionOptions o = options(checkpoint, kEmulator);
+        o.views = 3;
+        o.prompt = made_up_prompt(200);
+        const std::vector<LabelTime> plan = plan_session(o, h100);
+        fmt::print(
+            "\nWhat {} would run of weft's kernels at full size (3 views, 968 tokens, bf16), the time below "
+            "which\n"
+            "no call of that work can be, and which implementations computed the step in the checks "
+            "above:\n\n{}",
+            h100.name, plan_table(plan, {{"CHECKED: CPU", &cpu}, {"CHECKED: EMULATOR", &emulated}}));
     }
 
     static SessionOptions options(const fs::path& path, Device device) {

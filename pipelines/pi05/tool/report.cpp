@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/select.h"
+
 namespace weft {
 namespace {
 
@@ -36,6 +38,23 @@ void print_report(const SessionResult& result) {
                    t.calls, t.us / t.calls, 100 * t.us / total, rate(t), floor);
     }
     fmt::print("sum of the steps, each label's calls alone: {:.3f} ms\n", total / 1e3);
+}
+
+std::string plan_table(const std::vector<LabelTime>& plan,
+                       const std::vector<std::pair<std::string, const SessionResult*>>& here) {
+    std::vector<std::vector<std::string>> rows = {{"STEP", "OP", "IMPLEMENTATION", "CONFIGURATION", "FLOOR"}};
+    for (const auto& [column, session] : here) rows[0].push_back(column);
+    for (const LabelTime& t : plan) {
+        rows.push_back(
+            {t.label, t.op, t.implementation, t.config, fmt::format("{:.1f} us", t.floor_us / t.calls)});
+        for (const auto& [column, session] : here) {
+            const auto same =
+                std::find_if(session->labels.begin(), session->labels.end(),
+                             [&](const LabelTime& done) { return done.label == t.label && done.op == t.op; });
+            rows.back().push_back(same == session->labels.end() ? "-" : same->implementation);
+        }
+    }
+    return cli::table(rows, "  ");
 }
 
 nlohmann::json to_json(const SessionResult& result) {
