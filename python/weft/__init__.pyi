@@ -12,6 +12,51 @@ _DType = Any  # the framework's, or weft's name of it ("fp8_e4m3")
 __version__: str
 __all__: list[str]
 
+def activation(
+    x: _Array,
+    add: _Array | None = None,
+    bias: _Array | None = None,
+    front: _Array | None = None,
+    scale: _Array | None = None,
+    *,
+    activation: Literal["silu", "gelu_tanh", "gelu_erf", "gelu_quick", "sigmoid", "tanh", "relu", "relu2", "leaky_relu", "elu", "hardswish", "hardshrink", "none"] = "silu",
+    alpha: float = 1.0,
+    rounding: Literal["fused", "eager"] = "fused",
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = [front, act(x + add + bias)]
+
+    Args:
+        x: [... dim] fp32, bf16, fp16. What the activation is applied to.
+        add: [... dim] fp32, bf16, fp16. Added to x first.
+        bias: [dim] fp32, bf16, fp16. Added to every row, next.
+        front: [... front_dim] fp32, bf16, fp16. Copied before the results of its row.
+        scale: [1] fp32. The stored value times this is the real value. Only where out is stored in fewer
+            bits.
+        activation: The function. One of silu, gelu_tanh, gelu_erf, gelu_quick, sigmoid, tanh, relu, relu2,
+            leaky_relu, elu, hardswish, hardshrink, none.
+        alpha: Of leaky_relu, elu and hardshrink.
+        rounding: Once, or as PyTorch's eager operators round. One of fused, eager.
+        out: [... front_dim+dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The results. May be the memory of x
+            or add.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: k·ε₃₂·|out|: k = 16 + 5·|t|·(1 − σ(t)) of sigmoids of t and what they multiply (2⁻¹²⁵
+        beside it where the exponential overflows), 16 + 2·x² of gelu_erf below 0, 8 of tanh, elu and
+        hardswish, 2 of the others; an eager gelu 8·ε₃₂·|x|; sums before it ε₃₂ each times the slope
+        (eager ones are exact), fp8 3·ε₃₂.
+    Replaces: torch.nn.functional's activations; silu_inplace, gelu_inplace, relu_inplace,
+        fused_add_silu of VLA engines; fused_gelu_tanh_cat, bias_silu, relu2 of SGLang's diffusion
+        kernels.
+    """
+
 def amax(
     x: _Array,
     amax: _Array,
@@ -57,15 +102,16 @@ def attention(
     Args:
         q: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16. Queries.
         k: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Keys; each key head serves `group`
-            consecutive query heads.
+            consecutive query heads. The dtype of q.
         v: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Values; a value that is not finite may
-            reach rows from which only `causal` hides its key.
+            reach rows from which only `causal` hides its key. The dtype of q.
         kv_lengths: [batch] int32. Keys that exist, from the first; clamped to [0, kv_tokens]; `causal`
             aligns to them.
         key_mask: [batch kv_tokens] uint8. 0 hides a key from every query.
         scale: Factor of the scores; 0 means 1/sqrt(head_dim).
         causal: Hide the keys after a query, aligned bottom-right.
-        out: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16. Zeros where no key is seen.
+        out: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16. Zeros where no key is seen. The
+            dtype of q.
         lse: [batch kv_heads*group q_tokens] fp32. Natural logarithm of the sum of exp(x); -inf where no key
             is seen. True asks for it.
         out_dtype: dtype of out where it is allocated.
@@ -100,10 +146,111 @@ def attention(
     out_dtype: _DType | None = None,
 ) -> _AttentionResult: ...
 
+def channel_rms_norm(
+    x: _Array,
+    weight: _Array | None = None,
+    bias: _Array | None = None,
+    *,
+    eps: float = 1e-12,
+    activation: Literal["none", "silu"] = "none",
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = act(x / max(‖x‖₂, eps) · √channels · weight + bias) over channels
+
+    Args:
+        x: [batch channels spatial] fp32, bf16, fp16. Channels first, or a view of channels last.
+        weight: [channels] fp32, bf16, fp16. Absent: 1.
+        bias: [channels] fp32, bf16, fp16. Absent: 0.
+        eps: The least length that is divided by.
+        activation: Applied last. One of none, silu.
+        out: [batch channels spatial] fp32, bf16, fp16. The normalised tensor. May be the memory of x.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: (24 + channels/32)·ε₃₂·|n·weight|, n = x/max(‖x‖₂, eps)·√channels, and 2·ε₃₂ of the
+        result; SiLU as activation's, times 1.13.
+    Replaces: WanRMS_norm of diffusers; wan_rmsnorm_silu, channel_rmsnorm_silu_nhwc of SGLang's
+        diffusion kernels.
+    """
+
+def concat_pad(
+    x: _Array,
+    cache: _Array | None = None,
+    *,
+    front: int = 0,
+    top: int = 0,
+    bottom: int = 0,
+    left: int = 0,
+    right: int = 0,
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = pad([cache, x])
+
+    Args:
+        x: [batch channels frames height width] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The new frames.
+        cache: [batch channels cache_frames height width] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The frames
+            before. The dtype of x.
+        front: Frames of zeros before the cache.
+        top: Rows of zeros above.
+        bottom: Rows of zeros below.
+        left: Columns of zeros before.
+        right: Columns of zeros behind.
+        out: [batch channels front+cache_frames+frames top+height+bottom left+width+right] fp32, bf16, fp16,
+            fp8_e4m3, fp8_e5m2. All of them, with zeros around. The dtype of x.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: exact.
+    Replaces: torch.cat and pad before causal 3-D convolutions; fused_causal_conv3d_cat_pad_cuda,
+        cat_pad_channels_last_3d of SGLang's diffusion kernels.
+    """
+
+def copy(
+    x: _Array | None = None,
+    *,
+    value: float = 0.0,
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = x, or value
+
+    Args:
+        x: [...] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, int32, int64, uint8. What is copied; absent:
+            value.
+        value: Of every element, where there is no x.
+        out: [...] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, int32, int64, uint8. The copy.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: exact: half an ulp of out where the dtypes differ.
+    Replaces: torch.Tensor.copy_, fill_, to, contiguous; gpu_copy, gpu_strided_copy, gpu_cast_*,
+        gpu_fill_neginf of VLA engines; mat_transpose_* of teaching libraries.
+    """
+
 def dequantize(
     x: _Array,
     scale: _Array | None = None,
     token_scale: _Array | None = None,
+    group_scale: _Array | None = None,
+    swizzled_scale: _Array | None = None,
+    block_scale: _Array | None = None,
     *,
     out: _Array | None = None,
     out_dtype: _DType | None = None,
@@ -111,9 +258,20 @@ def dequantize(
     """out = x · scale
 
     Args:
-        x: [... dim] fp8_e4m3, fp8_e5m2. The codes.
-        scale: [1] fp32. The tensor's scale.
-        token_scale: [...] fp32. Each row's scale.
+        x: [... dim] fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The codes.
+        scale: [1] fp32. The stored value times this is the real value. Only where x is stored in fewer
+            bits. Not beside token_scale. Not beside block_scale.
+        token_scale: [...] fp32. Each row's own scale, amax / max. Only where x is stored in fewer bits. Not
+            beside scale. Not beside group_scale. Not beside swizzled_scale. Not beside block_scale.
+        group_scale: [... ceil(dim/group)] fp32, fp8_e4m3, ue8m0. Each group's: fp32 for 128 columns,
+            fp8_e4m3 for 16 (NVFP4), ue8m0 for 32 (MX). Only where x is stored in fewer bits. Its dtype goes
+            by that of x. Not beside token_scale. Not beside swizzled_scale. Not beside block_scale.
+        swizzled_scale: [pad(...,128) pad(ceil(dim/group),4)] fp32, fp8_e4m3, ue8m0. The same in tiles of
+            128 rows by 4 groups, padding is 0. Only where x is stored in fewer bits. Its dtype goes by that
+            of x. Not beside token_scale. Not beside group_scale. Not beside block_scale.
+        block_scale: [ceil(.../128) ceil(dim/128)] fp32. Each block's of 128 rows by 128 columns. Its dtype
+            goes by that of x. Not beside scale. Not beside token_scale. Not beside group_scale. Not beside
+            swizzled_scale.
         out: [... dim] fp32, bf16, fp16. The real values.
         out_dtype: dtype of out where it is allocated.
 
@@ -124,7 +282,8 @@ def dequantize(
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
     Numerics: ε₃₂·|x·scale| (the fp32 product).
-    Replaces: OCP 8-bit floating point.
+    Replaces: OCP 8-bit floating point and microscaling formats, NVFP4; dequantize_fp4_to_fp16,
+        per_block_dequant.
     """
 
 def embedding(
@@ -138,7 +297,7 @@ def embedding(
     """out[…, :] = table[ids[…], :] · scale
 
     Args:
-        ids: [...] int32, int64. Row numbers.
+        ids: [...] int32, int64. Row numbers. Numbers in [0, vocab).
         table: [vocab dim] fp32, bf16, fp16. One row a token.
         scale: What every element is multiplied by.
         out: [... dim] fp32, bf16, fp16. The rows.
@@ -154,11 +313,51 @@ def embedding(
     Replaces: lookup tables; torch.nn.functional.embedding with Gemma's √width.
     """
 
+def euler_step(
+    velocity: _Array,
+    sample: _Array | None = None,
+    conditional: _Array | None = None,
+    *,
+    step: float = 1.0,
+    guidance: float = 1.0,
+    rounding: Literal["fused", "eager"] = "fused",
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = sample + step · v, v = velocity + guidance · (conditional − velocity)
+
+    Args:
+        velocity: [... dim] fp32, bf16, fp16. The velocity; beside conditional the other one.
+        sample: [... dim] fp32, bf16, fp16. What moves; absent: 0.
+        conditional: [... dim] fp32, bf16, fp16. The velocity under the condition. The dtype of velocity.
+        step: The length of the step.
+        guidance: The weight of the condition.
+        rounding: Once, or after every operation. One of fused, eager.
+        out: [... dim] fp32, bf16, fp16. Where it moves to. May be the memory of sample or velocity or
+            conditional.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: ε₃₂ of each product and sum, times what it is multiplied by later; eager: half an ulp of
+        out.
+    Replaces: gpu_euler_step, cfg_combine_into_residual of VLA engines; flow-matching Euler schedulers
+        and classifier-free guidance of diffusers.
+    """
+
 class _GatedActivationResult(tuple[Any, ...]):
     @property
     def out(self) -> Any: ...
     @property
     def token_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def group_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def swizzled_scale(self) -> Any: ...  # where it was asked for
 
 @overload
 def gated_activation(
@@ -166,34 +365,59 @@ def gated_activation(
     gate: _Array | None = None,
     up: _Array | None = None,
     scale: _Array | None = None,
+    channel_multiplier: _Array | None = None,
+    gate_scale: _Array | None = None,
+    up_scale: _Array | None = None,
     *,
     activation: Literal["silu", "gelu_tanh", "gelu_erf"] = "silu",
     out: _Array | None = None,
     token_scale: None = None,
+    group_scale: None = None,
+    swizzled_scale: None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _Array:
     """out = act(gate) · up
 
     Args:
-        x: [... 2*hidden] fp32, bf16, fp16. Gate, then up, in one row.
-        gate: [... hidden] fp32, bf16, fp16. What the activation is applied to.
-        up: [... hidden] fp32, bf16, fp16. What it multiplies.
-        scale: [1] fp32. The stored value times this is the real value.
+        x: [... 2*hidden] fp32, bf16, fp16. Gate, then up, in one row. Not beside gate. Not beside up.
+        gate: [... hidden] fp32, bf16, fp16, fp4_e2m1. What the activation is applied to. Not beside x. Only
+            beside up.
+        up: [... hidden] fp32, bf16, fp16, fp4_e2m1. What it multiplies. Not beside x. Only beside gate. The
+            dtype of gate.
+        scale: [1] fp32. The stored value times this is the real value. Only where out is stored in fewer
+            bits. Not beside token_scale.
+        channel_multiplier: [hidden] fp32, bf16, fp16. Multiplies each column first: AWQ's inverse scales.
+        gate_scale: [pad(...,128) pad(ceil(hidden/16),4)] fp8_e4m3. The scales of a gate of NVFP4. Only
+            beside gate. Only where gate is stored in fewer bits.
+        up_scale: [pad(...,128) pad(ceil(hidden/16),4)] fp8_e4m3. The scales of an up of NVFP4. Only beside
+            gate_scale.
         activation: The activation. One of silu, gelu_tanh, gelu_erf.
-        out: [... hidden] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The product. May be the memory of gate or
-            up.
-        token_scale: [...] fp32. Each row's own scale, amax / max. True asks for it.
+        out: [... hidden] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The product. May be the
+            memory of gate or up.
+        token_scale: [...] fp32. Each row's own scale, amax / max. Only where out is stored in fewer bits.
+            Not beside scale. Not beside group_scale. Not beside swizzled_scale. True asks for it.
+        group_scale: [... ceil(hidden/group)] fp32, fp8_e4m3, ue8m0. Each group's: fp32 for 128 columns,
+            fp8_e4m3 for 16 (NVFP4), ue8m0 for 32 (MX). Only where out is stored in fewer bits. Its dtype
+            goes by that of out. Not beside token_scale. Not beside swizzled_scale. True asks for it.
+        swizzled_scale: [pad(...,128) pad(ceil(hidden/group),4)] fp32, fp8_e4m3, ue8m0. The same in tiles of
+            128 rows by 4 groups, padding is 0. Only where out is stored in fewer bits. Its dtype goes by
+            that of out. Not beside token_scale. Not beside group_scale. True asks for it.
         out_dtype: dtype of out where it is allocated.
+        group_scale_dtype: dtype of group_scale where it is allocated. It asks for it.
+        swizzled_scale_dtype: dtype of swizzled_scale where it is allocated. It asks for it.
 
     Returns:
-        a named tuple, or the one result: out, token_scale if asked for.
+        a named tuple, or the one result: out, token_scale if asked for, group_scale if asked for,
+            swizzled_scale if asked for.
 
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
     Numerics: (16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 +
-        2·gate² for a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fp8 adds
-        3·ε₃₂, and the row's scale its own error.
+        2·gate² for a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer bits
+        add 2·ε₃₂, and a scale that is found its own error.
     Replaces: gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16,
         silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul.
     """
@@ -203,11 +427,18 @@ def gated_activation(
     gate: _Array | None = None,
     up: _Array | None = None,
     scale: _Array | None = None,
+    channel_multiplier: _Array | None = None,
+    gate_scale: _Array | None = None,
+    up_scale: _Array | None = None,
     *,
     activation: Literal["silu", "gelu_tanh", "gelu_erf"] = "silu",
     out: _Array | None = None,
     token_scale: _Array | bool | None = None,
+    group_scale: _Array | bool | None = None,
+    swizzled_scale: _Array | bool | None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _GatedActivationResult: ...
 
 def gemm(
@@ -238,11 +469,11 @@ def gemm(
         b_scale: [1] fp32. What b's stored values are multiplied by.
         bias: [n] fp32, bf16, fp16. Added before the activation.
         up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Weights of the product that the activation's value
-            gates.
-        up_scale: [1] fp32. What up's stored values are multiplied by.
-        up_bias: [n] fp32, bf16, fp16. Added to up's product.
+            gates. The dtype of b.
+        up_scale: [1] fp32. What up's stored values are multiplied by. Only beside up.
+        up_bias: [n] fp32, bf16, fp16. Added to up's product. Only beside up.
         residual: [... n] fp32, bf16, fp16. Added after the activation and its gating.
-        out_scale: [1] fp32. The scale of an fp8 out.
+        out_scale: [1] fp32. The scale of an fp8 out. Only where out is stored in fewer bits.
         activation: After the bias. One of none, gelu_tanh, gelu_erf, silu.
         fast_accumulation: Fp8: let the tensor cores keep their short accumulator over all of k (faster,
             less exact).
@@ -268,6 +499,65 @@ def gemm(
         units (arXiv:2002.05202).
     """
 
+def group_norm(
+    x: _Array,
+    weight: _Array | None = None,
+    bias: _Array | None = None,
+    *,
+    groups: int = 32,
+    eps: float = 1e-05,
+    activation: Literal["none", "silu"] = "none",
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = act((x − mean) / sqrt(var + eps) · weight + bias) by groups of channels
+
+    Args:
+        x: [batch channels spatial] fp32, bf16, fp16. Channels first, or a view of channels last.
+        weight: [channels] fp32, bf16, fp16. Absent: 1.
+        bias: [channels] fp32, bf16, fp16. Absent: 0.
+        groups: Of channels.
+        eps: Added to the variance.
+        activation: Applied last. One of none, silu.
+        out: [batch channels spatial] fp32, bf16, fp16. The normalised tensor. May be the memory of x.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: n = (x − mean)/sqrt(var + eps): 40·ε₃₂·mean|x|/sqrt(var + eps) and |n|·(64·ε₃₂ + what the
+        mean's error is of the variance), times weight; 4·ε₃₂ of the result; SiLU as activation's, times
+        1.13.
+    Replaces: torch.nn.functional.group_norm; triton_group_norm_silu, group_norm_silu_4d and _rows of
+        SGLang's diffusion kernels.
+    """
+
+def histogram(
+    x: _Array,
+    *,
+    bins: int = 256,
+    counts: _Array | None = None,
+) -> _Array:
+    """counts[v] = number of elements of x that are v
+
+    Args:
+        x: [... dim] int32, int64, uint8. The values, each in [0, bins). Numbers in [0, bins).
+        bins: How many values there are.
+        counts: [bins] int32. One a value.
+
+    Returns:
+        the result: counts.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: exact.
+    Replaces: torch.bincount; histogram_i32 of teaching libraries.
+    """
+
 class _LayerNormResult(tuple[Any, ...]):
     @property
     def out(self) -> Any: ...
@@ -275,6 +565,12 @@ class _LayerNormResult(tuple[Any, ...]):
     def residual_out(self) -> Any: ...  # where it was asked for
     @property
     def token_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def group_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def swizzled_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def out2(self) -> Any: ...  # where it was asked for
 
 @overload
 def layer_norm(
@@ -282,36 +578,73 @@ def layer_norm(
     weight: _Array | None = None,
     bias: _Array | None = None,
     residual: _Array | None = None,
+    gate: _Array | None = None,
+    mod_index: _Array | None = None,
+    mod_scale: _Array | None = None,
+    mod_shift: _Array | None = None,
+    mod_scale2: _Array | None = None,
+    mod_shift2: _Array | None = None,
     scale: _Array | None = None,
     *,
+    mod_offset: float = 1.0,
+    mod_tanh: bool = False,
     weight_offset: float = 0.0,
     eps: float = 1e-05,
     rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     residual_out: None = None,
     token_scale: None = None,
+    group_scale: None = None,
+    swizzled_scale: None = None,
+    out2: None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _Array:
-    """out = (r - mean(r)) / sqrt(var(r) + eps) · (weight + weight_offset) + bias, r = x + residual
+    """out = n · (mod_offset + mod_scale) + mod_shift, n = (r - mean(r)) / sqrt(var(r) + eps) · (weight +
+        weight_offset) + bias, r = residual + gate · x
 
     Args:
         x: [... dim] fp32, bf16, fp16. The rows.
         weight: [dim] fp32, bf16, fp16. Absent: 1, without an offset.
-        bias: [dim] fp32, bf16, fp16. Added last.
+        bias: [dim] fp32, bf16, fp16. Added after the weight.
         residual: [... dim] fp32, bf16, fp16. Added to x before the norm.
-        scale: [1] fp32. The stored value times this is the real value.
+        gate: [~... dim] fp32, bf16, fp16. What x is multiplied by before the sum; absent: 1. Only beside
+            residual.
+        mod_index: [...] int32, int64. Each row's row of the tables mod_scale and mod_shift. Numbers in [0,
+            table).
+        mod_scale: [~... dim] fp32, bf16, fp16. With mod_offset, multiplies the row after the norm.
+        mod_shift: [~... dim] fp32, bf16, fp16. Added then.
+        mod_scale2: [~... dim] fp32, bf16, fp16. Mod_scale of out2. Only beside out2.
+        mod_shift2: [~... dim] fp32, bf16, fp16. Mod_shift of out2. Only beside out2.
+        scale: [1] fp32. The stored value times this is the real value. Only where out is stored in fewer
+            bits. Not beside token_scale.
+        mod_offset: Added to mod_scale and mod_scale2.
+        mod_tanh: Tanh of mod_scale, instead of itself.
         weight_offset: Added to the weight.
         eps: Added to the variance.
         rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
-        out: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The normalised rows. May be the memory of x or
-            residual.
-        residual_out: [... dim] fp32, bf16, fp16. X + residual, as the norm reads it. True asks for it. May
-            be the memory of residual or x.
-        token_scale: [...] fp32. Each row's own scale, amax / max. True asks for it.
+        out: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The normalised rows. May be the
+            memory of x or residual.
+        residual_out: [... dim] fp32, bf16, fp16. Residual + gate · x, as the norm reads it. Only beside
+            residual. The dtype of residual. True asks for it. May be the memory of residual or x.
+        token_scale: [...] fp32. Each row's own scale, amax / max. Only where out is stored in fewer bits.
+            Not beside scale. Not beside group_scale. Not beside swizzled_scale. True asks for it.
+        group_scale: [... ceil(dim/group)] fp32, fp8_e4m3, ue8m0. Each group's: fp32 for 128 columns,
+            fp8_e4m3 for 16 (NVFP4), ue8m0 for 32 (MX). Only where out is stored in fewer bits. Its dtype
+            goes by that of out. Not beside token_scale. Not beside swizzled_scale. True asks for it.
+        swizzled_scale: [pad(...,128) pad(ceil(dim/group),4)] fp32, fp8_e4m3, ue8m0. The same in tiles of
+            128 rows by 4 groups, padding is 0. Only where out is stored in fewer bits. Its dtype goes by
+            that of out. Not beside token_scale. Not beside group_scale. True asks for it.
+        out2: [... dim] fp32, bf16, fp16. The same rows, modulated by mod_scale2 and mod_shift2. True asks
+            for it.
         out_dtype: dtype of out where it is allocated.
+        group_scale_dtype: dtype of group_scale where it is allocated. It asks for it.
+        swizzled_scale_dtype: dtype of swizzled_scale where it is allocated. It asks for it.
 
     Returns:
-        a named tuple, or the one result: out, residual_out if asked for, token_scale if asked for.
+        a named tuple, or the one result: out, residual_out if asked for, token_scale if asked for,
+            group_scale if asked for, swizzled_scale if asked for, out2 if asked for.
 
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
@@ -319,9 +652,9 @@ def layer_norm(
     Numerics: with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's
         additions and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ +
         ε₃₂·|r − mean|, S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s +
-        5·ε₃₂)·|y − bias|) + ε₃₂·|y|; residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the
-        row's scale its own error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128
-        updates rounds the mean.
+        5·ε₃₂)·|y − bias|) + ε₃₂·|y|; residual_out by ε₃₂·|residual + gate·x|; a modulation adds
+        ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); fp8 adds 2·ε₃₂·|y|, and the row's scale its own
+        error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the mean.
     Replaces: arXiv:1607.06450; layer_norm, layer_norm_fp8, residual_add_layer_norm*, ln_modulate;
         SigLIP, ViT.
     """
@@ -331,16 +664,149 @@ def layer_norm(
     weight: _Array | None = None,
     bias: _Array | None = None,
     residual: _Array | None = None,
+    gate: _Array | None = None,
+    mod_index: _Array | None = None,
+    mod_scale: _Array | None = None,
+    mod_shift: _Array | None = None,
+    mod_scale2: _Array | None = None,
+    mod_shift2: _Array | None = None,
     scale: _Array | None = None,
     *,
+    mod_offset: float = 1.0,
+    mod_tanh: bool = False,
     weight_offset: float = 0.0,
     eps: float = 1e-05,
     rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     residual_out: _Array | bool | None = None,
     token_scale: _Array | bool | None = None,
+    group_scale: _Array | bool | None = None,
+    swizzled_scale: _Array | bool | None = None,
+    out2: _Array | bool | None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _LayerNormResult: ...
+
+class _MergeAttentionStatesResult(tuple[Any, ...]):
+    @property
+    def out(self) -> Any: ...
+    @property
+    def lse(self) -> Any: ...  # where it was asked for
+
+@overload
+def merge_attention_states(
+    a: _Array,
+    lse_a: _Array,
+    b: _Array,
+    lse_b: _Array,
+    *,
+    out: _Array | None = None,
+    lse: None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = (e^lse_a · a + e^lse_b · b) / (e^lse_a + e^lse_b)
+
+    Args:
+        a: [batch tokens heads head_dim] fp32, bf16, fp16. One state's output.
+        lse_a: [batch heads tokens] fp32. Its log-sum-exp.
+        b: [batch tokens heads head_dim] fp32, bf16, fp16. The other state's output. The dtype of a.
+        lse_b: [batch heads tokens] fp32. Its log-sum-exp.
+        out: [batch tokens heads head_dim] fp32, bf16, fp16. The output over both sets of keys. May be the
+            memory of a or b.
+        lse: [batch heads tokens] fp32. Its log-sum-exp. True asks for it.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        a named tuple, or the one result: out, lse if asked for.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: (12 + |lse_a − lse_b|)·ε₃₂·(|p_a·a| + |p_b·b|), p the weights; lse: ε₃₂·(|lse| + 10).
+    Replaces: merge_attn_states of vLLM and teaching libraries; merge_state of FlashInfer.
+    """
+@overload
+def merge_attention_states(
+    a: _Array,
+    lse_a: _Array,
+    b: _Array,
+    lse_b: _Array,
+    *,
+    out: _Array | None = None,
+    lse: _Array | bool | None = None,
+    out_dtype: _DType | None = None,
+) -> _MergeAttentionStatesResult: ...
+
+def modulate(
+    x: _Array,
+    index: _Array | None = None,
+    scale: _Array | None = None,
+    shift: _Array | None = None,
+    *,
+    offset: float = 1.0,
+    rounding: Literal["fused", "eager"] = "fused",
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = x · (offset + scale) + shift
+
+    Args:
+        x: [... dim] fp32, bf16, fp16. The rows.
+        index: [...] int32, int64. Each row's row of the tables scale and shift. Numbers in [0, table).
+        scale: [~... dim] fp32, bf16, fp16. With offset, multiplies x; absent: 1 in all.
+        shift: [~... dim] fp32, bf16, fp16. Added then.
+        offset: Added to scale.
+        rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
+        out: [... dim] fp32, bf16, fp16. The modulated rows. May be the memory of x or shift.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: ε₃₂·(2·|x·(offset + scale)| + |out|): the factor, the product and the sum round once each;
+        with rounding=eager none: every step is rounded to out's dtype.
+    Replaces: fuse_scale_shift, modulate_scale_shift, indexed_scale_shift of diffusion engines; x * (1 +
+        scale) + shift of diffusers' adaptive norms.
+    """
+
+class _NmsResult(tuple[Any, ...]):
+    @property
+    def keep(self) -> Any: ...
+    @property
+    def count(self) -> Any: ...
+
+def nms(
+    boxes: _Array,
+    scores: _Array,
+    *,
+    threshold: float = 0.5,
+    keep: _Array | None = None,
+    count: _Array | None = None,
+    keep_dtype: _DType | None = None,
+) -> _NmsResult:
+    """keep = boxes that no kept box of a higher score overlaps
+
+    Args:
+        boxes: [n 4] fp32. Corners: x1, y1, x2, y2.
+        scores: [n] fp32, bf16, fp16. The higher first.
+        threshold: Of intersection over union.
+        keep: [n] int32, int64. Indices of the kept boxes, then −1.
+        count: [1] int32. How many are kept.
+        keep_dtype: dtype of keep where it is allocated.
+
+    Returns:
+        a named tuple, or the one result: keep, count.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: exact.
+    Replaces: torchvision.ops.nms; nms of teaching libraries.
+    """
 
 def patch_im2col(
     image: _Array,
@@ -399,19 +865,19 @@ def qkv_split_rope(
 
     Args:
         qkv: [tokens (q_heads+2*kv_heads)*head_dim] fp32, bf16, fp16. The packed projection.
-        k_cache: [cache_tokens kv_heads head_dim] fp32, bf16, fp16. The keys' cache. Updated in place (JAX:
-            returned).
-        v_cache: [cache_tokens kv_heads head_dim] fp32, bf16, fp16. The values' cache. Updated in place
-            (JAX: returned).
+        k_cache: [cache_tokens kv_heads head_dim] fp32, bf16, fp16. The keys' cache. The dtype of qkv.
+            Updated in place (JAX: returned).
+        v_cache: [cache_tokens kv_heads head_dim] fp32, bf16, fp16. The values' cache. The dtype of qkv.
+            Updated in place (JAX: returned).
         cache_offset_add: [1] int32, int64. Added to cache_offset, read on the device.
-        positions: [tokens] int32, int64. Each token's position.
-        cos: [table half] fp32, bf16, fp16. Cosines by position, instead of computed ones.
-        sin: [table half] fp32, bf16, fp16. Sines by position.
+        positions: [tokens] int32, int64. Each token's position. Numbers in [0, table).
+        cos: [table half] fp32, bf16, fp16. Cosines by position, instead of computed ones. Only beside sin.
+        sin: [table half] fp32, bf16, fp16. Sines by position. Only beside cos. The dtype of cos.
         pairs: Which elements of a head form a pair. One of half, interleaved.
         base: The wavelengths' base.
         rotary_dim: Elements of a head that turn; 0: all.
         cache_offset: The first token's cache row.
-        q: [tokens q_heads head_dim] fp32, bf16, fp16. The rotated queries.
+        q: [tokens q_heads head_dim] fp32, bf16, fp16. The rotated queries. The dtype of qkv.
         q_dtype: dtype of q where it is allocated.
 
     Returns:
@@ -428,65 +894,138 @@ class _QuantizeResult(tuple[Any, ...]):
     @property
     def out(self) -> Any: ...
     @property
+    def token_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def group_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def swizzled_scale(self) -> Any: ...  # where it was asked for
+    @property
     def tensor_scale(self) -> Any: ...  # where it was asked for
     @property
-    def token_scale(self) -> Any: ...  # where it was asked for
+    def block_scale(self) -> Any: ...  # where it was asked for
 
 @overload
 def quantize(
     x: _Array,
     scale: _Array | None = None,
+    channel_multiplier: _Array | None = None,
     *,
     out: _Array | None = None,
-    tensor_scale: None = None,
     token_scale: None = None,
+    group_scale: None = None,
+    swizzled_scale: None = None,
+    tensor_scale: None = None,
+    block_scale: None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _Array:
-    """out = saturate(x / scale)
+    """out = saturate(x · channel_multiplier / scale)
 
     Args:
         x: [... dim] fp32, bf16, fp16. What to quantise.
-        scale: [1] fp32. The tensor's scale, given.
-        out: [... dim] fp8_e4m3, fp8_e5m2. The codes; times the scale they are x again.
-        tensor_scale: [1] fp32. The tensor's scale, found: amax / max. True asks for it.
-        token_scale: [...] fp32. Each row's scale, found: amax / max. True asks for it.
+        scale: [1] fp32. The stored value times this is the real value. Only where out is stored in fewer
+            bits. Not beside token_scale. Not beside tensor_scale. Not beside block_scale.
+        channel_multiplier: [dim] fp32, bf16, fp16. Multiplies each column first: AWQ's inverse scales.
+        out: [... dim] fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The codes; times their scales they are x again.
+        token_scale: [...] fp32. Each row's own scale, amax / max. Only where out is stored in fewer bits.
+            Not beside scale. Not beside group_scale. Not beside swizzled_scale. Not beside tensor_scale.
+            Not beside block_scale. True asks for it.
+        group_scale: [... ceil(dim/group)] fp32, fp8_e4m3, ue8m0. Each group's: fp32 for 128 columns,
+            fp8_e4m3 for 16 (NVFP4), ue8m0 for 32 (MX). Only where out is stored in fewer bits. Its dtype
+            goes by that of out. Not beside token_scale. Not beside swizzled_scale. Not beside block_scale.
+            True asks for it.
+        swizzled_scale: [pad(...,128) pad(ceil(dim/group),4)] fp32, fp8_e4m3, ue8m0. The same in tiles of
+            128 rows by 4 groups, padding is 0. Only where out is stored in fewer bits. Its dtype goes by
+            that of out. Not beside token_scale. Not beside group_scale. Not beside block_scale. True asks
+            for it.
+        tensor_scale: [1] fp32. The tensor's scale, found: amax / max. Not beside scale. Not beside
+            token_scale. Not beside block_scale. True asks for it.
+        block_scale: [ceil(.../128) ceil(dim/128)] fp32. Each block's of 128 rows by 128 columns. Its dtype
+            goes by that of out. Not beside scale. Not beside token_scale. Not beside group_scale. Not
+            beside swizzled_scale. Not beside tensor_scale. True asks for it.
         out_dtype: dtype of out where it is allocated.
+        group_scale_dtype: dtype of group_scale where it is allocated. It asks for it.
+        swizzled_scale_dtype: dtype of swizzled_scale where it is allocated. It asks for it.
 
     Returns:
-        a named tuple, or the one result: out, tensor_scale if asked for, token_scale if asked for.
+        a named tuple, or the one result: out, token_scale if asked for, group_scale if asked for,
+            swizzled_scale if asked for, tensor_scale if asked for, block_scale if asked for.
 
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
-    Numerics: written scales: ε₃₂·scale; codes: the rounding of x/scale ± 3·ε₃₂·|x/scale|.
-    Replaces: OCP 8-bit floating point; quantize_fp8*, cast_fp16_fp8, scaled_fp8_quant,
-        dynamic_per_token_scaled_fp8_quant.
+    Numerics: none: the fp32 operations are the reference's own, in its order.
+    Replaces: OCP 8-bit floating point and microscaling formats, NVFP4; quantize_fp8*, cast_fp16_fp8,
+        quantize_bf16_to_nvfp4*, quantize_fp4_dynamic*, scaled_fp8_quant,
+        dynamic_per_token_scaled_fp8_quant, scaled_int8_quant, per_token_group_quant_8bit,
+        scaled_fp4_quant, mxfp8_quantize.
     """
 @overload
 def quantize(
     x: _Array,
     scale: _Array | None = None,
+    channel_multiplier: _Array | None = None,
     *,
     out: _Array | None = None,
-    tensor_scale: _Array | bool | None = None,
     token_scale: _Array | bool | None = None,
+    group_scale: _Array | bool | None = None,
+    swizzled_scale: _Array | bool | None = None,
+    tensor_scale: _Array | bool | None = None,
+    block_scale: _Array | bool | None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _QuantizeResult: ...
+
+def reduce(
+    x: _Array,
+    factor: _Array | None = None,
+    *,
+    kind: Literal["sum", "mean", "max", "amax"] = "sum",
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = sum, mean, max or max |·| of x · factor
+
+    Args:
+        x: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8. What is reduced.
+        factor: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8. Multiplies x, element by element. The
+            dtype of x.
+        kind: What is found. One of sum, mean, max, amax.
+        out: [...] fp32, bf16, fp16, int32, int64. One result a row.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: (64 + n/2²⁰)·ε₃₂·Σ|x·factor| for n terms, 2·ε₃₂ of a mean's quotient; maxima exact, with a
+        factor within ε₃₂; int8 exact but for its rounding to a floating dtype.
+    Replaces: torch.sum, mean, amax, dot; block_all_reduce_sum_* and dot_prod_* of teaching libraries;
+        row statistics.
+    """
 
 def residual_add(
     x: _Array,
     residual: _Array,
     bias: _Array | None = None,
+    gate: _Array | None = None,
     *,
+    rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     out_dtype: _DType | None = None,
 ) -> _Array:
-    """out = x + bias + residual
+    """out = (x + bias) · gate + residual
 
     Args:
         x: [... dim] fp32, bf16, fp16. The sub-layer's result.
         residual: [... dim] fp32, bf16, fp16. The stream it is added to.
         bias: [dim] fp32, bf16, fp16. Added to every row.
+        gate: [~... dim] fp32, bf16, fp16. Multiplies x + bias; absent: 1.
+        rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
         out: [... dim] fp32, bf16, fp16. The sum. May be the memory of x or residual.
         out_dtype: dtype of out where it is allocated.
 
@@ -496,8 +1035,10 @@ def residual_add(
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
-    Numerics: half an ulp of out; with a bias plus 2 fp32 roundings: k = 2 times (|x + bias| + |sum|).
-    Replaces: bias_residual, residual_add of VLA engines; torch.add.
+    Numerics: half an ulp of out, and ε₃₂ for each fp32 operation before the last: of |x + bias| times
+        |gate|, of |(x + bias)·gate|, of |out|; with rounding=eager none.
+    Replaces: bias_residual, residual_add of VLA engines; residual_gate_add of diffusion engines;
+        torch.add, torch.addcmul.
     """
 
 class _RmsNormResult(tuple[Any, ...]):
@@ -507,6 +1048,12 @@ class _RmsNormResult(tuple[Any, ...]):
     def residual_out(self) -> Any: ...  # where it was asked for
     @property
     def token_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def group_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def swizzled_scale(self) -> Any: ...  # where it was asked for
+    @property
+    def out2(self) -> Any: ...  # where it was asked for
 
 @overload
 def rms_norm(
@@ -514,45 +1061,82 @@ def rms_norm(
     weight: _Array | None = None,
     bias: _Array | None = None,
     residual: _Array | None = None,
+    gate: _Array | None = None,
+    mod_index: _Array | None = None,
+    mod_scale: _Array | None = None,
+    mod_shift: _Array | None = None,
+    mod_scale2: _Array | None = None,
+    mod_shift2: _Array | None = None,
     scale: _Array | None = None,
     *,
+    mod_offset: float = 1.0,
+    mod_tanh: bool = False,
     weight_offset: float = 0.0,
     eps: float = 1e-06,
     rounding: Literal["fused", "eager", "eager_cast"] = "fused",
     out: _Array | None = None,
     residual_out: None = None,
     token_scale: None = None,
+    group_scale: None = None,
+    swizzled_scale: None = None,
+    out2: None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _Array:
-    """out = r / sqrt(mean(r²) + eps) · (weight + weight_offset) + bias, r = x + residual
+    """out = n · (mod_offset + mod_scale) + mod_shift, n = r / sqrt(mean(r²) + eps) · (weight +
+        weight_offset) + bias, r = residual + gate · x
 
     Args:
         x: [... dim] fp32, bf16, fp16. The rows.
         weight: [dim] fp32, bf16, fp16. Absent: 1, without an offset.
-        bias: [dim] fp32, bf16, fp16. Added last.
+        bias: [dim] fp32, bf16, fp16. Added after the weight.
         residual: [... dim] fp32, bf16, fp16. Added to x before the norm.
-        scale: [1] fp32. The stored value times this is the real value.
+        gate: [~... dim] fp32, bf16, fp16. What x is multiplied by before the sum; absent: 1. Only beside
+            residual.
+        mod_index: [...] int32, int64. Each row's row of the tables mod_scale and mod_shift. Numbers in [0,
+            table).
+        mod_scale: [~... dim] fp32, bf16, fp16. With mod_offset, multiplies the row after the norm.
+        mod_shift: [~... dim] fp32, bf16, fp16. Added then.
+        mod_scale2: [~... dim] fp32, bf16, fp16. Mod_scale of out2. Only beside out2.
+        mod_shift2: [~... dim] fp32, bf16, fp16. Mod_shift of out2. Only beside out2.
+        scale: [1] fp32. The stored value times this is the real value. Only where out is stored in fewer
+            bits. Not beside token_scale.
+        mod_offset: Added to mod_scale and mod_scale2.
+        mod_tanh: Tanh of mod_scale, instead of itself.
         weight_offset: Added to the weight.
         eps: Added to the mean square.
         rounding: Once at the end, or as PyTorch's chain. One of fused, eager, eager_cast.
-        out: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The normalised rows. May be the memory of x or
-            residual.
-        residual_out: [... dim] fp32, bf16, fp16. X + residual, as the norm reads it. True asks for it. May
-            be the memory of residual or x.
-        token_scale: [...] fp32. Each row's own scale, amax / max. True asks for it.
+        out: [... dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The normalised rows. May be the
+            memory of x or residual.
+        residual_out: [... dim] fp32, bf16, fp16. Residual + gate · x, as the norm reads it. Only beside
+            residual. The dtype of residual. True asks for it. May be the memory of residual or x.
+        token_scale: [...] fp32. Each row's own scale, amax / max. Only where out is stored in fewer bits.
+            Not beside scale. Not beside group_scale. Not beside swizzled_scale. True asks for it.
+        group_scale: [... ceil(dim/group)] fp32, fp8_e4m3, ue8m0. Each group's: fp32 for 128 columns,
+            fp8_e4m3 for 16 (NVFP4), ue8m0 for 32 (MX). Only where out is stored in fewer bits. Its dtype
+            goes by that of out. Not beside token_scale. Not beside swizzled_scale. True asks for it.
+        swizzled_scale: [pad(...,128) pad(ceil(dim/group),4)] fp32, fp8_e4m3, ue8m0. The same in tiles of
+            128 rows by 4 groups, padding is 0. Only where out is stored in fewer bits. Its dtype goes by
+            that of out. Not beside token_scale. Not beside group_scale. True asks for it.
+        out2: [... dim] fp32, bf16, fp16. The same rows, modulated by mod_scale2 and mod_shift2. True asks
+            for it.
         out_dtype: dtype of out where it is allocated.
+        group_scale_dtype: dtype of group_scale where it is allocated. It asks for it.
+        swizzled_scale_dtype: dtype of swizzled_scale where it is allocated. It asks for it.
 
     Returns:
-        a named tuple, or the one result: out, residual_out if asked for, token_scale if asked for.
+        a named tuple, or the one result: out, residual_out if asked for, token_scale if asked for,
+            group_scale if asked for, swizzled_scale if asked for, out2 if asked for.
 
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
     Numerics: (k·|y − bias| + |y|)·ε₃₂, k = 32 + dim/1024: half the error of the sum of squares (33 +
         dim/512 additions in a thread, 14 between threads) and of the mean, and 5 roundings after it;
-        residual_out by ε₃₂·|x + residual|; fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with
-        rounding=eager k = 48 (a reciprocal root of 2 ulp), and eager_cast rounds both ends of n's
-        interval on the way.
+        residual_out by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| +
+        |y|); fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with rounding=eager k = 48 (a
+        reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way.
     Replaces: arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm,
         rms_norm_dynamic_per_token_quant; Gemma, Llama and T5 norms.
     """
@@ -562,15 +1146,28 @@ def rms_norm(
     weight: _Array | None = None,
     bias: _Array | None = None,
     residual: _Array | None = None,
+    gate: _Array | None = None,
+    mod_index: _Array | None = None,
+    mod_scale: _Array | None = None,
+    mod_shift: _Array | None = None,
+    mod_scale2: _Array | None = None,
+    mod_shift2: _Array | None = None,
     scale: _Array | None = None,
     *,
+    mod_offset: float = 1.0,
+    mod_tanh: bool = False,
     weight_offset: float = 0.0,
     eps: float = 1e-06,
     rounding: Literal["fused", "eager", "eager_cast"] = "fused",
     out: _Array | None = None,
     residual_out: _Array | bool | None = None,
     token_scale: _Array | bool | None = None,
+    group_scale: _Array | bool | None = None,
+    swizzled_scale: _Array | bool | None = None,
+    out2: _Array | bool | None = None,
     out_dtype: _DType | None = None,
+    group_scale_dtype: _DType | None = None,
+    swizzled_scale_dtype: _DType | None = None,
 ) -> _RmsNormResult: ...
 
 def rope(
@@ -590,14 +1187,15 @@ def rope(
 
     Args:
         x: [... tokens heads head_dim] fp32, bf16, fp16. Queries or keys.
-        positions: [... tokens] int32, int64. Each token's position.
-        cos: [table half] fp32, bf16, fp16. Cosines by position, instead of computed ones.
-        sin: [table half] fp32, bf16, fp16. Sines by position.
+        positions: [... tokens] int32, int64. Each token's position. Numbers in [0, table).
+        cos: [table half] fp32, bf16, fp16. Cosines by position, instead of computed ones. Only beside sin.
+        sin: [table half] fp32, bf16, fp16. Sines by position. Only beside cos. The dtype of cos.
         pairs: Which elements of a head form a pair. One of half, interleaved.
         base: The wavelengths' base.
         rotary_dim: Elements of a head that turn; 0: all.
         start: The first token's position.
-        out: [... tokens heads head_dim] fp32, bf16, fp16. The rotated heads. May be the memory of x.
+        out: [... tokens heads head_dim] fp32, bf16, fp16. The rotated heads. The dtype of x. May be the
+            memory of x.
         out_dtype: dtype of out where it is allocated.
 
     Returns:
@@ -609,6 +1207,51 @@ def rope(
     Numerics: 8·ε₃₂·(|a·cos| + |b·sin|).
     Replaces: RoFormer (arXiv:2104.09864); rope_apply, rope_rotate_half_fp16, apply_rotary_pos_emb.
     """
+
+class _ScaleLayoutResult(tuple[Any, ...]):
+    @property
+    def to_swizzled(self) -> Any: ...  # where it was asked for
+    @property
+    def to_linear(self) -> Any: ...  # where it was asked for
+
+@overload
+def scale_layout(
+    linear: _Array | None = None,
+    swizzled: _Array | None = None,
+    *,
+    to_swizzled: None = None,
+    to_linear: None = None,
+) -> _Array:
+    """to_swizzled = tiles of linear, or to_linear = rows of swizzled
+
+    Args:
+        linear: [... groups] fp8_e4m3, uint8, ue8m0. The scales of rows. Only beside to_swizzled. Not beside
+            swizzled.
+        swizzled: [pad(...,128) pad(groups,4)] fp8_e4m3, uint8, ue8m0. The scales in tiles. Only beside
+            to_linear. Not beside linear.
+        to_swizzled: [pad(...,128) pad(groups,4)] fp8_e4m3, uint8, ue8m0. Linear in tiles, padded by 0. Only
+            beside linear. The dtype of linear. True asks for it.
+        to_linear: [... groups] fp8_e4m3, uint8, ue8m0. Swizzled by rows, without the padding. Only beside
+            swizzled. The dtype of swizzled. True asks for it.
+
+    Returns:
+        a named tuple, or the one result: to_swizzled if asked for, to_linear if asked for.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: none: bytes are copied.
+    Replaces: reshape_linear_scales_to_sfa, sfa_size_bytes, swizzle_blockscale,
+        nvfp4_block_scale_interleave.
+    """
+@overload
+def scale_layout(
+    linear: _Array | None = None,
+    swizzled: _Array | None = None,
+    *,
+    to_swizzled: _Array | bool | None = None,
+    to_linear: _Array | bool | None = None,
+) -> _ScaleLayoutResult: ...
 
 def softmax(
     x: _Array,
@@ -636,4 +1279,118 @@ def softmax(
         additions of the sum in and between threads, each of which may rescale, and the last two
         roundings may err.
     Replaces: softmax, online softmax (arXiv:1805.02867); torch.softmax(x * scale, -1).
+    """
+
+def timestep_embedding(
+    t: _Array,
+    *,
+    dim: int = 256,
+    scale: float = 1.0,
+    max_period: float = 10000.0,
+    downscale: float = 0.0,
+    cos_first: bool = False,
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = [sin θ, cos θ], θ_i = scale · t · max_period^(−i / (half − downscale))
+
+    Args:
+        t: [batch] fp32, bf16, fp16, int32, int64. The numbers.
+        dim: Columns of out.
+        scale: Multiplies every angle.
+        max_period: The longest wavelength, over 2π.
+        downscale: Taken from the number of wavelengths.
+        cos_first: Cosines before sines.
+        out: [batch dim] fp32, bf16, fp16. One row a number.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: ε₃₂·((10 + 5·|ln(max_period)·i/(half − downscale)|)·|θ| + 4).
+    Replaces: get_timestep_embedding of diffusers; timestep_embedding of SGLang's diffusion kernels.
+    """
+
+class _TopKResult(tuple[Any, ...]):
+    @property
+    def values(self) -> Any: ...
+    @property
+    def indices(self) -> Any: ...
+
+def top_k(
+    scores: _Array,
+    bias: _Array | None = None,
+    *,
+    k: int = 1,
+    groups: int = 1,
+    top_groups: int = 1,
+    group_top: int = 1,
+    values: _Array | None = None,
+    indices: _Array | None = None,
+    values_dtype: _DType | None = None,
+    indices_dtype: _DType | None = None,
+) -> _TopKResult:
+    """values, indices = the k largest of scores + bias, of the best groups
+
+    Args:
+        scores: [... n] fp32, bf16, fp16. What is compared.
+        bias: [n] fp32, bf16, fp16. Added where elements are compared, not to what is given back.
+        k: How many.
+        groups: Groups of a row.
+        top_groups: Groups that take part.
+        group_top: Elements whose sum is a group's score.
+        values: [... k] fp32, bf16, fp16. The scores of the chosen, the best one first. The dtype of scores.
+        indices: [... k] int32, int64. Where they are in their row.
+        values_dtype: dtype of values where it is allocated.
+        indices_dtype: dtype of indices where it is allocated.
+
+    Returns:
+        a named tuple, or the one result: values, indices.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: exact: scores + bias is one fp32 sum, and so is a group's score.
+    Replaces: torch.topk; group_limited_topk of mixtures of experts; the choice of key blocks by their
+        means in sparse attention.
+    """
+
+def upsample(
+    x: _Array,
+    residual: _Array | None = None,
+    *,
+    time_scale: int = 1,
+    height_scale: int = 1,
+    width_scale: int = 1,
+    shuffle: int = 1,
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out[t, h, w, c] = x[t/time_scale, h/height_scale, w/width_scale, c'] + residual
+
+    Args:
+        x: [... time height width shuffle*channels] fp32, bf16, fp16. What is repeated.
+        residual: [... time*time_scale height*height_scale width*width_scale channels] fp32, bf16, fp16.
+            Added to it.
+        time_scale: Repeats in time.
+        height_scale: Repeats along the height.
+        width_scale: Repeats along the width.
+        shuffle: Channels of x for one of out.
+        out: [... time*time_scale height*height_scale width*width_scale channels] fp32, bf16, fp16. The
+            larger tensor. May be the memory of residual.
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: half an ulp of out; with a residual plus one fp32 rounding.
+    Replaces: torch.nn.functional.interpolate(mode=nearest), pixel_shuffle, repeat_interleave;
+        nearest_upsample_nhwc, dup_up3d_add of SGLang's diffusion kernels; gpu_repeat_interleave_heads
+        of VLA engines.
     """

@@ -22,7 +22,7 @@ SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spat
 SIZES |= {"frames": 2, "cache_frames": 1, "n": 24}
 LEADING = (5,)
 # Of the largest rounding step of a dtype; attention rounds its weights too.
-STEPS = {"fp32": 1e-5, "fp16": 2**-9, "bf16": 2**-6, "fp8_e4m3": 2**-3, "int32": 0, "int64": 0, "fp4_e2m1": 0, "ue8m0": 0}
+STEPS = {"fp32": 1e-5, "fp16": 2**-9, "bf16": 2**-6, "fp8_e4m3": 2**-3, "int32": 0, "int64": 0, "fp4_e2m1": 0, "ue8m0": 1e-30}
 
 
 def tensor_of(row, name, generator):
