@@ -22,19 +22,30 @@ SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spat
 SIZES |= {"frames": 2, "cache_frames": 1, "n": 24}
 LEADING = (5,)
 # Of the largest rounding step of a dtype; attention rounds its weights too.
-STEPS = {"fp32": 1e-5, "fp16": 2**-9, "bf16": 2**-6, "fp8_e4m3": 2**-3, "int32": 0, "int64": 0, "fp4_e2m1": 0, "ue8m0": 1e-30}
+STEPS = {
+    "fp32": 1e-5,
+    "fp16": 2**-9,
+    "bf16": 2**-6,
+    "fp8_e4m3": 2**-3,
+    "int32": 0,
+    "int64": 0,
+    "fp4_e2m1": 0,
+    "ue8m0": 1e-30,
+}
 
 
 def tensor_of(row, name, generator):
     field = next(f for f in OPS[row.op].contract.fields if f.name == name)
-    ellipsis, axes = field.pattern
-    leading = (2,) if row.op == "rope" else LEADING if ellipsis else ()
+    before, axes = field.pattern
+    leading = (2,) if row.op == "rope" else (5, 7) if "turned" in row.fixed.values() else LEADING
     integers = [option for option in OPS[row.op].contract.options if option.kind == "integer"]
     sizes = SIZES | {"groups": 3, LEADING_ROWS: 5}
     sizes |= {option.name: int(row.fixed.get(option.name, option.default)) for option in integers}
     if field.sized_axis:
         sizes[field.sized_axis] = field.sizes_by_dtype[row.fields[name]]
-    shape = (*(leading if ellipsis else ()), *(axis.evaluate(sizes) for axis in axes))
+    shape = [axis.evaluate(sizes) for axis in axes]
+    if before is not None:
+        shape[before:before] = leading
     if row.fields[name] == "fp4_e2m1":
         codes = torch.randint(0, 16, shape, generator=generator, dtype=torch.uint8)
         return cases.from_codes(codes, "fp4_e2m1")
