@@ -47,28 +47,6 @@ struct RowInput {
     bool keep = false;  // L2 keeps x and residual after all else (L2Policy)
 };
 
-// A uniform row's gate, 1 where there is none: held where there is room, else read where it is used (most often it is a row that many share,
-// and comes from a cache).
-template <class T, int N, int V, bool kHolds>
-class RowGate {
-   public:
-    __device__ __forceinline__ void load(const RowPart& part, const RowOperand& gate) {
-        from_ = part.origin<N, V>(part.begin<const T>(gate));
-        if constexpr (kHolds) held_.load(part, gate);
-    }
-    __device__ __forceinline__ void get(int v, RowIndex<V> index, float (&to)[N]) const {
-#pragma unroll
-        for (float& one : to) one = 1.0f;
-        if (from_ == nullptr) return;
-        if constexpr (kHolds) return held_.get(v, to);
-        to_floats(load_aligned<N>(from_ + index), to);
-    }
-
-   private:
-    RowSlice<T, N, V> held_;
-    const T* from_ = nullptr;
-};
-
 // A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
 // dtype if there is one (residual_out has the same), else x's.
 template <class T, int N, int V, class Form>
@@ -93,14 +71,17 @@ class Row {
         const bool sum = kForm.residual && (kKnown || in.residual.data != nullptr);
         if constexpr (kForm.uniform) {
             Residual residual;
-            RowGate<T, N, V, kRoom> gate;
             const L2Policy policy = l2_policy(in.keep);
             x_.load(part, in.x, policy);
             if (sum) residual.load(part, in.residual, policy);
-            if (kForm.residual && in.gate.data != nullptr) [[unlikely]]
-                gate.load(part, in.gate);
             if (kRoom || !sum) meanwhile();
-            if (sum) add(in, residual, gate);
+            if (sum) {
+                if (in.gate.data != nullptr) [[unlikely]] {
+                    add<true>(in, residual);
+                } else {
+                    add<false>(in, residual);
+                }
+            }
             if (!kRoom && sum) meanwhile();
         } else {
             if (sum) {
@@ -160,28 +141,42 @@ class Row {
     static constexpr bool kRoom = V == 1 || V == 2;  // for more beside the row
     using Residual = RowSlice<T, N, kForm.uniform ? V : 1>;
 
+    // Where the sums go that residual_out is given; null where it is absent.
+    __device__ __forceinline__ T* sums(const RowInput& in) const {
+        return in.residual_out.data == nullptr
+                   ? nullptr
+                   : part.template origin<N, V>(part.template begin<T>(in.residual_out));
+    }
     // x becomes the rounded sum of x · gate and r, which goes to residual_out too.
-    __device__ __forceinline__ Words<T, N> sum_of(const RowInput& in, Index index, const float (&x)[N],
-                                                  const float (&r)[N], const float (&gate)[N]) const {
+    __device__ __forceinline__ static Words<T, N> sum_of(T* to, Index index, const float (&x)[N],
+                                                         const float (&r)[N], const float (&gate)[N]) {
         float total[N];
 #pragma unroll
         for (int i = 0; i < N; ++i) total[i] = fmaf(x[i], gate[i], r[i]);
         const Vec<T, N> sum = from_floats<T>(total);
-        if (in.residual_out.data != nullptr)
-            store_aligned(part.template origin<N, V>(part.template begin<T>(in.residual_out)) + index, sum);
+        if (to != nullptr) store_aligned(to + index, sum);
         return as_words(sum);
     }
-    template <class Gate>
-    __device__ __forceinline__ void add(const RowInput& in, const Residual& residual, const Gate& gate) {
+    // A gate is read where it is used: most often it is a row that many share, and comes from a cache.
+    template <bool kGate>
+    __device__ __forceinline__ void add(const RowInput& in, const Residual& residual) {
+        T* const to = sums(in);
+        const T* gate = kGate ? part.template origin<N, V>(part.template begin<const T>(in.gate)) : nullptr;
         part.template each<N, V>([&](int v, Index index) {
             float x[N], r[N], g[N];
             x_.get(v, x);
             residual.get(v, r);
-            gate.get(v, index, g);
-            x_.put(v, sum_of(in, index, x, r, g));
+            if constexpr (kGate) {
+                to_floats(load_aligned<N>(gate + index), g);
+            } else {
+#pragma unroll
+                for (float& one : g) one = 1.0f;
+            }
+            x_.put(v, sum_of(to, index, x, r, g));
         });
     }
     __device__ __forceinline__ void add_late(const RowInput& in) {
+        T* const to = sums(in);
         Late x(part, in.x), residual(part, in.residual), gate(part, in.gate, 1.0f);
         part.template each<N, V, kRun>(
             [&](int v, Index index) {
@@ -189,7 +184,7 @@ class Row {
                 x.get(v % kRun, values);
                 residual.get(v % kRun, r);
                 gate.get(v % kRun, g);
-                const Words<T, N> sum = sum_of(in, index, values, r, g);
+                const Words<T, N> sum = sum_of(to, index, values, r, g);
                 if constexpr (V > 0) x_.put(v, sum);
             },
             [&](Index index) {
