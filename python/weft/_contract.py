@@ -163,6 +163,14 @@ class Contract:
             if len(field.dtypes) > 1 and (not field.optional or field.dtype_beside)
         )
 
+    def _known_sizes(self, options: Mapping[str, Any], dtypes: Mapping[str, str]) -> dict[str, int]:
+        """The axes that options and dtypes fix."""
+        sizes = {option.name: options[option.name] for option in self.options if option.kind == "integer"}
+        for field in self.fields:
+            if field.sized_axis and dtypes.get(field.name) in field.sizes_by_dtype:
+                sizes[field.sized_axis] = field.sizes_by_dtype[dtypes[field.name]]
+        return sizes
+
     def shapes(
         self,
         wanted: Iterable[Field],
@@ -174,10 +182,7 @@ class Contract:
 
         Raises ValueError where one doesn't follow.
         """
-        sizes = {option.name: options[option.name] for option in self.options if option.kind == "integer"}
-        for field in self.fields:
-            if field.sized_axis and dtypes.get(field.name) in field.sizes_by_dtype:
-                sizes[field.sized_axis] = field.sizes_by_dtype[dtypes[field.name]]
+        sizes = self._known_sizes(options, dtypes)
         leading: Shape | None = None
         misfit = ""
         for _ in range(2):  # the second round knows the axes that later fields bound

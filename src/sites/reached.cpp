@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <fstream>
 
-extern "C" __attribute__((weak)) int weft_instrumented;  // of an instrumented object; in any other library at no address
+extern "C" __attribute__((
+    weak)) int weft_instrumented;  // of an instrumented object; in any other library at no address
 
 namespace weft::sites {
 namespace {

@@ -57,7 +57,8 @@ class Draw {
         all.leading_rank = static_cast<int>(random_.below(4)) == 0 ? static_cast<int>(random_.below(4)) : 1;
         for (const Field& f : contract_.fields()) {
             if (f.pattern.ellipsis)
-                all.leading_rank = std::min(all.leading_rank, kMaxRank - static_cast<int>(f.pattern.axes.size()));
+                all.leading_rank =
+                    std::min(all.leading_rank, kMaxRank - static_cast<int>(f.pattern.axes.size()));
         }
         for (int i = 0; i < all.leading_rank; ++i) {
             all.leading[static_cast<std::size_t>(i)] =
@@ -87,8 +88,8 @@ class Draw {
         const AxisPattern& pattern = case_.pattern(i);
         matcher_.shape(pattern, spec.shape);
         if (pattern.broadcast) broadcast(spec.shape);
-        if (spec.shape.empty()) spec.shape = {1};   // a scalar is one element
-        if (bits(spec.dtype) < 8) return;           // packed pairs: dense and aligned
+        if (spec.shape.empty()) spec.shape = {1};  // a scalar is one element
+        if (bits(spec.dtype) < 8) return;          // packed pairs: dense and aligned
         if (tidy_) return;
         if (chance(20)) spec.offset = 1 + random_.below(9);
         if (f.layout != Layout::dense && chance(25)) strides(f.layout, spec);

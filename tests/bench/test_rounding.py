@@ -53,7 +53,7 @@ def operands(case: baselines.Case) -> dict[str, torch.Tensor]:
 
 def computed(case, form, t):
     compute = formula(case, form)
-    return {**t, **compute(t)} if compute else None
+    return {**t, **compute(t)} if compute else None  # type: ignore[dict-item]
 
 
 def widened(t):
@@ -85,7 +85,7 @@ def test_what_is_off_by_more_than_rounding_lies_outside(line):
     found = bounds(case, t)
     copied = {name: x.clone() for name, x in t.items()}
     result = computed(case, AS_WRITTEN, copied) or computed(case, ONCE, copied)
-    for name, (low, high) in found.items():
+    for name, (low, high) in found.items():  # type: ignore[union-attr]
         got = result[name].float()
         most = got.abs().argmax()
         for factor in (0.8, 0.7):  # fp8 may saturate upwards
@@ -100,7 +100,7 @@ def test_what_is_off_by_more_than_rounding_lies_outside(line):
 def test_a_little_too_much_everywhere_is_no_rounding():
     case = view_of("rms_norm x=bf16[2000,512] weight=bf16[512] residual=bf16[2000,512]")
     t = operands(case)
-    (low, high) = bounds(case, t)["out"]
+    (low, high) = bounds(case, t)["out"]  # type: ignore[index]
     right = computed(case, AS_WRITTEN, t)["out"]
     assert outside("out", right, low, high) == ""
     assert "all of it leans by +" in outside(
@@ -146,7 +146,7 @@ class Peer(baselines.Baseline):
         compute = formula(case, AS_WRITTEN) or formula(case)
 
         def call(t):
-            result = {name: y.clone() for name, y in compute(t).items()}
+            result = {name: y.clone() for name, y in compute(t).items()}  # type: ignore[misc, union-attr]
             self.fault(result, t)
             return result
 

@@ -58,7 +58,7 @@ def test_one_of_case_workload_and_sample_is_asked_for():
 def test_a_sample_is_stored_in_its_suite_with_its_seed(tmp_path, monkeypatch, capsys):
     lines = [f"softmax x=fp32[{rows},64] out=fp32[{rows},64]" for rows in (4, 5, 6)]
     monkeypatch.setattr(bench, "drawn", lambda given: lines)
-    environment = bench.environment
+    environment = bench.environment  # type: ignore[attr-defined]
     monkeypatch.setattr(bench, "environment", lambda *words: environment(*words) | {"gpu": "NVIDIA H200"})
     words = ["--sample", "softmax", "--seed", "11", "--evidence", str(tmp_path / "h200")]
     assert bench.main([*ON_CPU, *words]) == 0

@@ -123,7 +123,7 @@ class _Narrow:
 
     def scale(self, amax: np.ndarray, levels: float) -> np.ndarray:
         """In fp32 where values are exact."""
-        quotient = np.maximum(amax.astype(self.type) / self.type(levels), self.type(2.0**-126))
+        quotient = np.maximum(amax.astype(self.type) / self.type(levels), self.type(2.0**-126))  # type: ignore[operator]
         return np.where(amax == 0, 1.0, quotient).astype(np.float64)
 
     def out(self, y: np.ndarray, inverse: np.ndarray) -> np.ndarray:
@@ -151,7 +151,7 @@ class _Narrow:
             found = np.where(np.isnan(amax), np.nan, found)
             inverse = 1 / found
         else:
-            level = amax.astype(self.type) * self.type(np.float32(1) / tensor)
+            level = amax.astype(self.type) * self.type(np.float32(1) / tensor)  # type: ignore[operator]
             found = (level / self.type(self.largest)).astype(np.float64)
             stored = nearest(found, E4M3).astype(np.float32)
             limits = np.finfo(np.float32)

@@ -88,7 +88,7 @@ ACTIVATIONS = {
 def test_activations_have_the_operators_bits(name, dtype):
     torch.manual_seed(12)
     x = 3 * draw(200, 1000, dtype=dtype)
-    assert torch.equal(weft.activation(x, activation=name, rounding="eager"), ACTIVATIONS[name](x))
+    assert torch.equal(weft.activation(x, activation=name, rounding="eager"), ACTIVATIONS[name](x))  # type: ignore[operator]
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="the CPU's reference computes in double")

@@ -75,7 +75,9 @@ class TestGate:
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch.compile without a compiler behind it: its graphs as they are."""
     monkeypatch.setattr(
-        chain.Chain, "_compiled", lambda self, op: chain.compiled(self._with(op), backend="eager")
+        chain.Chain,
+        "_compiled",
+        lambda self, op: chain.compiled(self._with(op), backend="eager"),  # type: ignore[attr-defined]
     )
 
 

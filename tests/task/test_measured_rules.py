@@ -259,7 +259,7 @@ class TestCard:
         assert not [row for row in record.rows(made.task) if "run" in row]
 
     def test_nobody_can_say(self, smi: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(card.shutil, "which", lambda _: None)
+        monkeypatch.setattr(card.shutil, "which", lambda _: None)  # type: ignore[attr-defined]
         with pytest.raises(Exception, match="there is no nvidia-smi here"):
             card.state(smi.task)
 

@@ -14,7 +14,7 @@ from weft._library import function
 from weft.bench import environment
 from weft.bench._measure import Foreign, stream_of
 from weft.report.compare import Comparison, comparisons
-from weft.report.rows import Row as EvidenceRow
+from weft.report.pack import Row as EvidenceRow
 from weft.report.rows import geometric_mean
 from weft.task import card, lock, record, rules, source
 from weft.task.builder import flags_of
@@ -78,7 +78,7 @@ class Session:
         return "" if same else "two calls gave different bits"
 
     def add(self, name: str, kind: str, entry: Entry) -> None:
-        foreign = Foreign(self, lambda given: entry(*given))
+        foreign = Foreign(self, lambda given: entry(*given))  # type: ignore[arg-type]
         record_graph = foreign.record if self.task.device == "cuda" else None
         function("bench.add")(self.id, name, kind, foreign.call, record_graph, None)
 

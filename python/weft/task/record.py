@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.report.chain import chain_problems, head_problem, lines_of
-from weft.report.rows import Row, add_rows, read
+from weft.report.pack import Row
+from weft.report.rows import add_rows, read
 from weft.task import lock
 from weft.task.fingerprint import of_side
 from weft.task.outcome import Refusal

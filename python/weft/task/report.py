@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.report.compare import Comparison, comparisons, refusal
-from weft.report.rows import Row, geometric_mean
+from weft.report.pack import Row
+from weft.report.rows import geometric_mean
 from weft.task import dispatch, journal, record, source
 from weft.task.bench import cold, headline
 from weft.task.chain import verdicts

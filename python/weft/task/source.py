@@ -70,7 +70,7 @@ def git(url: str, branch: str, commit: str, files: Sequence[str]) -> tuple[dict[
 
 def _license(found: metadata.PackageMetadata) -> str:
     for field in ("License-Expression", "License"):
-        value = found.get(field)
+        value = found.get(field)  # type: ignore[attr-defined]
         if value:
             return str(value).splitlines()[0]
     return "not said in its metadata"

@@ -276,7 +276,7 @@ def _field(given: Mapping[str, Any]) -> Field:
     if given.get("fill", "normal") not in FILLS:
         raise Usage(f"{given['name']}: fill is {given['fill']!r}, expected one of {', '.join(FILLS)}")
     values = {**given, "shape": tuple(str(given["shape"]).split())}
-    return Field(**{k: str(v) if k in ("low", "high") else v for k, v in values.items()})
+    return Field(**{k: str(v) if k in ("low", "high") else v for k, v in values.items()})  # type: ignore[arg-type]
 
 
 def load(folder: Path) -> Task:

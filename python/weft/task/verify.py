@@ -68,7 +68,8 @@ def _synchronize(task: Task) -> None:
 
 def trial(task: Task, entry: Entry, judge: Judge) -> str:
     """One row: right, twice the same, whatever the outputs held before, nothing else written."""
-    contents, first = judge.contents, {}
+    contents = judge.contents
+    first: dict[str, Any] = {}
     for poison in POISONS:
         operands = Operands(contents, poison)
         entry(*arguments(task, contents.row, operands.tensors))

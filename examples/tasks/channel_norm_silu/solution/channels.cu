@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(kThreads) channel_norm(const Params p) {
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) {
 #pragma unroll
-        for (int step = kVectors; step < 32; step *= 2) squares[j] += __shfl_xor_sync(0xffffffff, squares[j], step);
+        for (int step = kVectors; step < 32; step *= 2)
+            squares[j] += __shfl_xor_sync(0xffffffff, squares[j], step);
         if (lane < kVectors) partial[warp][vector * kWidth + j] = squares[j];
     }
     __syncthreads();
@@ -105,7 +106,8 @@ __global__ void __launch_bounds__(kThreads) channel_norm(const Params p) {
 template <int kVectors, int kEach>
 void launch(const Params& p, int64_t batch, cudaStream_t stream) {
     constexpr int64_t kPositions = kVectors * kWidth;
-    const dim3 grid(static_cast<unsigned>((p.positions + kPositions - 1) / kPositions), static_cast<unsigned>(batch));
+    const dim3 grid(static_cast<unsigned>((p.positions + kPositions - 1) / kPositions),
+                    static_cast<unsigned>(batch));
     channel_norm<kVectors, kEach><<<grid, kThreads, 0, stream>>>(p);
 }
 
