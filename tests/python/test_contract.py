@@ -77,9 +77,9 @@ def test_an_input_of_another_rank_is_named_rather_than_the_output_that_follows_f
 
 
 def test_help_says_what_fields_must_be():
-    assert "Not beside scale." in " ".join(weft.quantize.__doc__.split())
-    assert "Not beside token_scale." in " ".join(weft.quantize.__doc__.split())
-    assert "Numbers in [0, vocab)." in " ".join(weft.embedding.__doc__.split())
+    assert "Not beside scale." in " ".join((weft.quantize.__doc__ or "").split())
+    assert "Not beside token_scale." in " ".join((weft.quantize.__doc__ or "").split())
+    assert "Numbers in [0, vocab)." in " ".join((weft.embedding.__doc__ or "").split())
 
 
 def test_default_dtypes():
