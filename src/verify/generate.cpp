@@ -141,7 +141,11 @@ class Draw {
         if (relation.kind == Relation::Kind::needs && !other.present) spec = {};
         if (!spec.present || !other.present) return;
         switch (relation.kind) {
-            case Relation::Kind::same_dtype: spec.dtype = other.dtype; return;
+            case Relation::Kind::same_dtype:
+                spec.dtype = other.dtype;
+                if (bits(spec.dtype) < 8)
+                    spec.offset = 0, spec.stride.clear();  // packed pairs: dense and aligned
+                return;
             case Relation::Kind::dtype_beside: return draw_beside(relation, spec, other.dtype);
             case Relation::Kind::scale_of:
                 if (!kNarrow.contains(other.dtype)) spec = {};
