@@ -43,7 +43,7 @@ CASES = [
     "copy x=bf16[64,48]{1,64} out=fp32[64,48]",
     "copy out=fp16[5,64] value=3",
     "activation x=bf16[5,64] bias=bf16[64] front=bf16[5,8] out=bf16[5,72] activation=gelu_tanh",
-    "activation x=bf16[5,64] add=bf16[5,64] out=fp8_e4m3 scale=fp32[1] activation=hardswish",
+    "activation x=bf16[5,64] add=bf16[5,64] out=fp8_e4m3[5,64] scale=fp32[1] activation=hardswish",
     "euler_step velocity=bf16[5,64] conditional=bf16[5,64] sample=fp32[5,64] out=fp32[5,64] step=0.1 guidance=4",
     "timestep_embedding t=fp32[5] out=fp32[5,65] dim=65 downscale=1",
     "merge_attention_states a=bf16[1,4,2,8] lse_a=fp32[1,2,4] b=bf16[1,4,2,8] lse_b=fp32[1,2,4] lse=fp32[1,2,4]",
