@@ -89,12 +89,19 @@ template <class Op>
 void run(const Op& op, Context& context) {
     detail::run(detail::entry<Op>(), &op, context);
 }
-// The same with a context for this one call, on the device of the op's first tensor. Ops that keep vendor
+// The same with a context for this one call, on the device of the first tensor that is there. Ops that keep vendor
 // handles or scratch (gemm) want a Context of yours.
 template <class Op>
 void run(const Op& op, Stream stream = {}) {
     const Contract& contract = Op::contract();
-    Context context(Contract::tensor(&op, contract.fields().front()).device, stream);
+    Device device = kCpu;
+    for (const Field& field : contract.fields()) {
+        const Tensor& tensor = Contract::tensor(&op, field);
+        if (!tensor) continue;
+        device = tensor.device;
+        break;
+    }
+    Context context(device, stream);
     detail::run(detail::entry<Op>(), &op, context);
 }
 

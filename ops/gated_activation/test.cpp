@@ -33,10 +33,10 @@ TEST(GatedActivation, RejectsWhatTheContractExcludes) {
         HasSubstr("gated_activation.token_scale: expected scale or token_scale, got both"));
     EXPECT_THAT(
         rejection("gated_activation out=bf16[4,8] x=bf16[4,16] scale=fp32[1]"),
-        HasSubstr("gated_activation.scale: expected none, because out is bf16 and only fp8 is scaled"));
+        HasSubstr("gated_activation.scale: expected none, because out is bf16, which has no scale"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,15]"),
                 HasSubstr("gated_activation.x: expected"));
-    EXPECT_THAT(rejection("gated_activation out=int8[4,8] x=bf16[4,16]"),
+    EXPECT_THAT(rejection("gated_activation out=int32[4,8] x=bf16[4,16]"),
                 HasSubstr("gated_activation.out: expected dtype"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,16]{32,2}"),
                 HasSubstr("gated_activation.x: the last axis must be contiguous"));

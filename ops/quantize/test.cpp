@@ -32,7 +32,7 @@ TEST(Quantize, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] token_scale=fp32[4]"),
                 HasSubstr("quantize.token_scale: expected scale or token_scale, got both"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] tensor_scale=fp32[1] token_scale=fp32[4]"),
-                HasSubstr("quantize.token_scale: expected tensor_scale or token_scale, got both"));
+                HasSubstr("quantize.tensor_scale: expected token_scale or tensor_scale, got both"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] token_scale=fp32[5]"),
                 HasSubstr("quantize.token_scale: expected [...=(4)], got [5]"));
     EXPECT_THAT(rejection("quantize x=bf16[4,8] out=fp8_e4m3[4,8] scale=bf16[1]"),

@@ -42,7 +42,7 @@ TEST(RmsNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] eps=-1"),
                 HasSubstr("expected a value in [0, 1]"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=bf16[4,8] scale=fp32[1]"),
-                HasSubstr("rms_norm.scale: expected none, because out is bf16 and only fp8 is scaled"));
+                HasSubstr("rms_norm.scale: expected none, because out is bf16, which has no scale"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] token_scale=fp32[4]"),
                 HasSubstr("rms_norm.token_scale: expected scale or token_scale, got both"));
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=fp8_e4m3[4,8] token_scale=fp32[5]"),

@@ -58,8 +58,8 @@ void poke(void* op, std::size_t offset, T value) {
     std::memcpy(static_cast<char*>(op) + offset, &value, sizeof(T));
 }
 
-// An axis that only absent inputs name is empty: nothing of theirs lies beside what is there.
-void bind_absent(const Contract& contract, const void* op, AxisSizes& sizes) {
+// The axes that only absent inputs name.
+std::array<bool, kMaxAxes> absent_axes(const Contract& contract, const void* op) {
     std::array<bool, kMaxAxes> named{}, absent{};
     for (const Field& field : contract.fields()) {
         const bool present = static_cast<bool>(Contract::tensor(op, field));
@@ -69,8 +69,15 @@ void bind_absent(const Contract& contract, const void* op, AxisSizes& sizes) {
             list[static_cast<std::size_t>(axis.axis())] = true;
         }
     }
+    for (std::size_t axis = 0; axis < kMaxAxes; ++axis) absent[axis] = absent[axis] && !named[axis];
+    return absent;
+}
+
+// Such an axis is empty: nothing lies beside what is there.
+void bind_absent(const Contract& contract, const void* op, AxisSizes& sizes) {
+    const auto absent = absent_axes(contract, op);
     for (std::size_t axis = 0; axis < kMaxAxes; ++axis) {
-        if (absent[axis] && !named[axis] && sizes.size[axis] == kUnknown) sizes.size[axis] = 0;
+        if (absent[axis] && sizes.size[axis] == kUnknown) sizes.size[axis] = 0;
     }
 }
 
@@ -390,7 +397,11 @@ void Contract::check_aliases(const void* op) const {
 }
 
 void Contract::check_call(const void* op) const {
-    const AxisSizes sizes = check(op);
+    AxisSizes sizes = check(op);
+    const auto absent = absent_axes(*this, op);  // a table that is not there bounds nothing
+    for (std::size_t axis = 0; axis < kMaxAxes; ++axis) {
+        if (absent[axis]) sizes.size[axis] = kUnknown;
+    }
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
         if (!t || t.device.type != DeviceType::cpu || !field.reads() || field.fill.bound.empty()) continue;

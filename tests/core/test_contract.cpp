@@ -87,7 +87,7 @@ TEST_F(Contracts, HoldFieldsToTheirRelations) {
     op.extra = {};
     op.scale = std::exchange(op.token_scale, {});
     op.out = at(1, DType::fp16, {8});
-    EXPECT_EQ(op.message(), "related.scale: expected none, because out is fp16 and which has no scale");
+    EXPECT_EQ(op.message(), "related.scale: expected none, because out is fp16, which has no scale");
 }
 
 // A field whose dtype goes by another's, and says the size of an axis.

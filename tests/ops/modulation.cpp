@@ -34,13 +34,13 @@ TEST(Modulation, RejectsWhatDoesNotBroadcast) {
                 HasSubstr("rms_norm.mod_scale: expected none with rounding=eager"));
 }
 
-// A number outside of the table must not read beyond it: the nearest row serves.
-TEST(Modulation, AnIndexOutsideOfTheTableReadsItsNearestRow) {
+// Rows of a table by number; one outside of it is refused where the host sees it (a GPU's kernel reads the nearest row).
+TEST(Modulation, AnIndexPicksRowsOfTheTableAndNoOthers) {
     for (const Device device : test::host_devices()) {
         HostTensor x(DType::fp32, {4, 2}, {3, 3, 3, 3, 3, 3, 3, 3}), table(DType::fp32, {2, 2}, {1, 2, 3, 4}),
             out(DType::fp32, {4, 2});
         for (const DType dtype : {DType::int32, DType::int64}) {
-            HostTensor index(dtype, {4}, {-1, 0, 1, 2});
+            HostTensor index(dtype, {4}, {0, 0, 1, 1});
             run(RmsNorm{.x = x.on(device),
                         .mod_index = index.on(device),
                         .mod_shift = table.on(device),
@@ -48,6 +48,14 @@ TEST(Modulation, AnIndexOutsideOfTheTableReadsItsNearestRow) {
                         .eps = 0});
             const double expected[] = {2, 3, 2, 3, 4, 5, 4, 5};
             for (int i = 0; i < 8; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+            index.set(2, 2);
+            if (device == kCpu)
+                EXPECT_THAT(test::failure(RmsNorm{.x = x.on(device),
+                                                  .mod_index = index.on(device),
+                                                  .mod_shift = table.on(device),
+                                                  .out = out.on(device),
+                                                  .eps = 0}),
+                            HasSubstr("rms_norm.mod_index: expected numbers in [0, table=2), got 2"));
         }
     }
 }
