@@ -3,8 +3,8 @@
 
 namespace weft {
 
-// A CUDA stream (`handle` is the cudaStream_t; null is the default stream). Ignored on the CPU and in the
-// emulator.
+// A CUDA stream (`handle` is the cudaStream_t; null is the default stream). Ignored on the CPU; to the emulator it is a
+// name.
 struct Stream {
     void* handle = nullptr;
 };

@@ -87,6 +87,9 @@ WEFT_UNINSTRUMENTED void thread_fence() {
 #endif
 }
 
-WEFT_UNINSTRUMENTED void dependency_wait() { Runtime::here().waited_for_dependency = true; }
+WEFT_UNINSTRUMENTED void dependency_wait() {
+    Runtime::here().waited_for_dependency = true;
+    tsan_acquire(self().block->syncs->start.cell[0]);
+}
 
 }  // namespace weft::emulator

@@ -72,6 +72,21 @@ class AsOperation {
     [[maybe_unused]] void* thread_ = nullptr;
 };
 
+// While one lives, what is done counts for ThreadSanitizer as done by the asynchronous proxy, which knows of a block's
+// shared memory what was fenced, and what copies into it have written; for the reads of `operation`.
+class AsProxy {
+   public:
+    AsProxy(Runtime& runtime, const Block& block, AsyncOperation& operation);
+    ~AsProxy();
+    AsProxy(const AsProxy&) = delete;
+    AsProxy& operator=(const AsProxy&) = delete;
+
+   private:
+    [[maybe_unused]] SyncPair* sync_;
+    [[maybe_unused]] void* launch_end_;
+    [[maybe_unused]] void* thread_ = nullptr;
+};
+
 class AsyncProxy {
    public:
     AsyncProxy();
@@ -87,14 +102,17 @@ class AsyncProxy {
     const AsyncOperation* first_in(const Block& block) const;
     WEFT_UNINSTRUMENTED bool pending() const { return count_ > 0; }
 
-    void* next_fiber();  // ThreadSanitizer's, for the next operation
+    // ThreadSanitizer's, for the next operation, and for the next that reads what was fenced.
+    void* next_fiber() { return next_of(fibers_, turn_); }
+    void* next_reader() { return next_of(readers_, reader_turn_); }
 
    private:
     std::vector<Operation> operations_;  // in the order of their issue
     size_t count_ = 0;
     unsigned eagerness_ = 0;  // 0: only when no thread can run; 1: at once; else one chance in so many
-    std::vector<void*> fibers_;
-    size_t turn_ = 0;
+    static void* next_of(std::vector<void*>& fibers, size_t& turn);
+    std::vector<void*> fibers_, readers_;
+    size_t turn_ = 0, reader_turn_ = 0;
 };
 
 // Suspends the thread until `operation` has been performed, or has read its sources.
@@ -108,7 +126,7 @@ struct Chunk {
     const char* at;
     size_t bytes;
 };
-// Faults where what threads wrote last has not been fenced; for an operation that is about to read.
+// Faults where what threads wrote last has not been fenced; for an operation that is issued, or about to read.
 void check_visible(Runtime& runtime, const AsyncOperation& operation, const std::vector<Chunk>& chunks);
 // Accesses of an operation, which the sanitizers see.
 void copy_chunk(char* to, const char* from, size_t bytes);
@@ -127,7 +145,8 @@ char* place_in(Runtime& runtime, Block& to, const void* shared);
 Mbarrier& mbarrier_at(Runtime& runtime, const uint64_t* address, const char* what);
 void check_init_fenced(const Mbarrier& barrier, const char* what);
 unsigned phase_of(const Mbarrier& barrier);
-// Of an operation; `phase`: the one in which it was issued.
-void mbarrier_complete(Runtime& runtime, Mbarrier& barrier, unsigned bytes, unsigned phase);
+// Of an operation; `phase`: the one in which it was issued; `of_other_block`: of a thread's own store from there.
+void mbarrier_complete(Runtime& runtime, Mbarrier& barrier, unsigned bytes, unsigned phase,
+                       bool of_other_block = false);
 
 }  // namespace weft::emulator

@@ -159,6 +159,7 @@ void fence_proxy_async() {
     const Unobserved scope;
     Runtime& runtime = Runtime::here();
     Block& block = *self().block;
+    tsan_release(block.syncs->proxy.cell[0]);
     make_visible(runtime, block.dynamic);
     for (unsigned i = 0; i < runtime.shared_key_count; ++i) make_visible(runtime, block.objects[i]);
 }
@@ -194,21 +195,40 @@ WEFT_UNINSTRUMENTED AsOperation::~AsOperation() {
 #endif
 }
 
+WEFT_UNINSTRUMENTED AsProxy::AsProxy([[maybe_unused]] Runtime& runtime, [[maybe_unused]] const Block& block,
+                                     AsyncOperation& operation)
+    : sync_(operation.sync.get()), launch_end_(runtime.launch_end) {
+#if WEFT_TSAN
+    thread_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(runtime.async->next_reader(), __tsan_switch_to_fiber_no_sync);
+    tsan_acquire(block.syncs->proxy.cell[0]);
+#endif
+}
+
+WEFT_UNINSTRUMENTED AsProxy::~AsProxy() {
+#if WEFT_TSAN
+    tsan_release(sync_->cell[1]);
+    tsan_release(launch_end_);
+    __tsan_switch_to_fiber(thread_, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
 AsyncProxy::AsyncProxy() = default;
 
 AsyncProxy::~AsyncProxy() {
 #if WEFT_TSAN
     for (void* fiber : fibers_) __tsan_destroy_fiber(fiber);
+    for (void* fiber : readers_) __tsan_destroy_fiber(fiber);
 #endif
 }
 
-void* AsyncProxy::next_fiber() {
+void* AsyncProxy::next_of([[maybe_unused]] std::vector<void*>& fibers, [[maybe_unused]] size_t& turn) {
 #if WEFT_TSAN
-    if (fibers_.size() < kOperationFibers) {
-        fibers_.push_back(__tsan_create_fiber(0));
-        __tsan_set_fiber_name(fibers_.back(), "an asynchronous operation");
+    if (fibers.size() < kOperationFibers) {
+        fibers.push_back(make_tsan_fiber());
+        __tsan_set_fiber_name(fibers.back(), "an asynchronous operation");
     }
-    return fibers_[turn_++ % fibers_.size()];
+    return fibers[turn++ % fibers.size()];
 #else
     return nullptr;
 #endif

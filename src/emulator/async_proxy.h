@@ -14,16 +14,18 @@ namespace weft::emulator {
 // ---- mbarriers: eight bytes of shared memory, which hold nothing but a mark ----
 
 void mbarrier_init(uint64_t* barrier, unsigned arrivals);
-// Expects `bytes` more of transactions and arrives; `rank`: at the barrier in the same place of that block.
+// Expects `bytes` more of transactions and arrives; `rank`: at the barrier in the same place of that block, where only
+// an arrival that publishes is seen, and only by a wait of the cluster's scope.
 void mbarrier_arrive(uint64_t* barrier, unsigned bytes, const Where& where);
-void mbarrier_arrive_remote(uint64_t* barrier, unsigned rank, const Where& where);
-// Until the phase of this parity has completed.
-void mbarrier_wait(uint64_t* barrier, unsigned parity, const Where& where);
+void mbarrier_arrive_remote(uint64_t* barrier, unsigned rank, bool publishes, const Where& where);
+// Until the phase of this parity has completed; `cluster`: sees what other blocks' threads published.
+void mbarrier_wait(uint64_t* barrier, unsigned parity, bool cluster, const Where& where);
 void fence_mbarrier_init();
 
 // ---- the proxy fence ----
 
-// What the threads of this block have written to its shared memory becomes visible to later operations.
+// What this thread has written to the block's shared memory becomes visible to later operations: with it what it had
+// seen of others, for ThreadSanitizer, and in other builds what any thread had written so far.
 void fence_proxy_async();
 
 // ---- bulk copies ----

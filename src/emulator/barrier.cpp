@@ -36,10 +36,9 @@ WEFT_UNINSTRUMENTED void arrive(Runtime& runtime, Barrier& barrier, Thread& thre
     const bool waits = state != State::ready;
     if (barrier.arrived == barrier.expected) {
         runtime.release_all(barrier);
-        if (waits && runtime.order != 0) {  // in a random order the last one does not always go first
-            runtime.make_ready(thread);
-            runtime.suspend(thread);
-        }
+        // Who only arrives does not go on before those who waited for it; in a random order the last one to wait does not
+        // always either.
+        if (!waits || runtime.order != 0) runtime.let_others_run(thread);
     } else if (waits) {
         wait_at(runtime, barrier, thread, state, what, where);
     }
@@ -138,6 +137,18 @@ WEFT_UNINSTRUMENTED void cluster_wait(const Where& where) {
     tsan_acquire(barrier.sync->cell[thread.cluster_generation & 1]);
 }
 
+// At the block's end.
+WEFT_UNINSTRUMENTED void Runtime::check_barriers(const Block& block) {
+    for (unsigned id = 1; id < kNamedBarriers; ++id) {
+        const Barrier& barrier = block.barriers[id];
+        if (barrier.arrived == 0) continue;
+        fault(fmt::format(
+            "the block ends with named barrier {} half arrived at: {} of {} threads, the first of them at {}",
+            id, barrier.arrived, barrier.expected, place(barrier.where)));
+    }
+    check_phases(block);
+}
+
 // What waits for a thread that has left: a block's barrier is broken, a warp and a cluster go on without it.
 WEFT_UNINSTRUMENTED void Runtime::check_exit(Thread& thread) {
     Block& block = *thread.block;
@@ -156,6 +167,7 @@ WEFT_UNINSTRUMENTED void Runtime::check_exit(Thread& thread) {
     if (cluster_barrier.arrived > 0 && cluster_barrier.arrived == cluster_live) release_all(cluster_barrier);
     if (block.exited == block.count) {
         check_no_operation(*this, block);
+        check_barriers(block);
         check_guards(*this, block);
         retire_shared(*this, block, cluster_live == 0);
     }

@@ -16,6 +16,7 @@ struct Load final : AsyncOperation {
     unsigned size = 0, phase = 0;
 
     bool perform(Runtime& runtime) override {
+        SyncPair& proxy = owner_of(runtime, to)->syncs->proxy;
         const AsOperation as(runtime, *this);
         for (const CopyPiece& piece : pieces) {
             char* chunk = to + piece.shared;
@@ -23,6 +24,7 @@ struct Load final : AsyncOperation {
             copy_chunk(chunk + piece.first, piece.global, piece.bytes);
         }
         see(runtime, writes.front());
+        tsan_release(proxy.cell[0]);
         mbarrier_complete(runtime, *barrier, size, phase);
         return true;
     }
@@ -36,7 +38,11 @@ struct Store final : AsyncOperation {
 
     bool perform(Runtime& runtime) override {
         const bool first = !sources_read;
-        if (first) fetch(runtime);
+        if (first) {
+            fetch(runtime);
+            const AsProxy as(runtime, *issuer->block, *this);
+            read_chunks(sources.data(), sources.size());
+        }
         const AsOperation as(runtime, *this);
         if (first) {
             read_chunks(sources.data(), sources.size());
@@ -65,11 +71,12 @@ struct RemoteStore final : AsyncOperation {
     char* to = nullptr;
     Mbarrier* barrier = nullptr;
     unsigned phase = 0;
+    bool barrier_is_remote = true;
 
     bool perform(Runtime& runtime) override {
         const AsOperation as(runtime, *this);
         copy_chunk(to, value, sizeof value);
-        mbarrier_complete(runtime, *barrier, sizeof value, phase);
+        mbarrier_complete(runtime, *barrier, sizeof value, phase, barrier_is_remote);
         return true;
     }
 };
@@ -164,6 +171,7 @@ void bulk_store(const char* what, const void* shared, std::vector<CopyPiece> pie
     operation->reads = {span_of(shared, pieces)};
     operation->pieces = std::move(pieces);
     describe_operation(*operation, what, where);
+    check_visible(runtime, *operation, operation->sources);
     InFlight& flight = in_flight(self());
     flight.copies.push_back({operation, flight.copy_group});
     runtime.async->submit(runtime, operation);
@@ -181,6 +189,7 @@ void store_async(void* shared, const void* value, uint64_t* barrier, unsigned ra
     operation->barrier = &mbarrier_at(runtime, there, "store_async");
     check_init_fenced(*operation->barrier, "store_async");
     operation->phase = phase_of(*operation->barrier);
+    operation->barrier_is_remote = rank != cluster_rank();
     operation->writes = {{to, to + sizeof operation->value}};
     describe_operation(*operation, "store_async", where);
     runtime.async->submit(runtime, operation);

@@ -3,7 +3,8 @@
 // A launch runs the kernel to its end before it returns, on the calling OS thread, each CUDA thread on a
 // fiber. Blocks run one after another (the blocks of a cluster together), so a kernel that waits for a block
 // which has not started cannot end; the emulator reports it. Kernels of a programmatic dependent launch do
-// not overlap either: the wait is checked for its presence and is otherwise nothing.
+// not overlap either, but to the race detector whatever was there before such a launch, the host's writes too, is
+// another kernel's until a thread has called dependency_wait.
 //
 // All state belongs to the calling OS thread.
 #pragma once
@@ -41,6 +42,21 @@ struct LaunchConfig {
     unsigned cluster = 1;  // blocks along x that run together
     size_t dynamic_shared = 0;
     bool dependent = false;  // launched with programmatic stream serialization
+    const void* stream = nullptr;
+};
+
+// While one lives, this OS thread's launches belong to work on `stream`. A launch on another stream is a fault: nothing
+// would order it with the rest of that work.
+class StreamScope {
+   public:
+    explicit StreamScope(const void* stream);
+    ~StreamScope();
+    StreamScope(const StreamScope&) = delete;
+    StreamScope& operator=(const StreamScope&) = delete;
+
+   private:
+    const void* before_;
+    bool any_before_;
 };
 
 // Calls `kernel(arguments)` once for every CUDA thread of the grid. Throws weft::Error (emulator_fault),

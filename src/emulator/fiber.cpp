@@ -25,6 +25,30 @@ size_t next_offset() {
 
 }  // namespace
 
+#if WEFT_TSAN
+namespace {
+
+struct Eldest {
+    void* fiber = __tsan_create_fiber(0);
+    ~Eldest() { __tsan_destroy_fiber(fiber); }
+};
+
+}  // namespace
+#endif
+
+WEFT_UNINSTRUMENTED void* make_tsan_fiber() {
+#if WEFT_TSAN
+    static thread_local const Eldest kEldest;
+    void* here = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(kEldest.fiber, __tsan_switch_to_fiber_no_sync);
+    void* made = __tsan_create_fiber(0);
+    __tsan_switch_to_fiber(here, __tsan_switch_to_fiber_no_sync);
+    return made;
+#else
+    return nullptr;
+#endif
+}
+
 struct Fiber::Start {
     // What runs first on a new stack.
     WEFT_UNINSTRUMENTED static void run(boost_context::transfer_t transfer) {
@@ -58,7 +82,7 @@ Fiber::Fiber(Entry entry) : entry_(entry), size_(kStackBytes) {
     const size_t usable = kStackBytes - next_offset();
     context_ = boost_context::make_fcontext(static_cast<char*>(stack_) + kPage + usable, usable, &Start::run);
 #if WEFT_TSAN
-    tsan_ = __tsan_create_fiber(0);
+    tsan_ = make_tsan_fiber();
 #endif
 }
 

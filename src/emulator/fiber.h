@@ -7,6 +7,10 @@
 
 namespace weft::emulator {
 
+// A new fiber of ThreadSanitizer's. It knows nothing of what was done before: it is made on one that is as old as this OS
+// thread's first, since its maker's knowledge would pass to it. Null in other builds.
+void* make_tsan_fiber();
+
 class Fiber {
    public:
     using Entry = void (*)(Fiber& self);

@@ -65,6 +65,7 @@ Runtime::Runtime() : async(new AsyncProxy), block_storage_(new Block[kMaxCluster
 }
 
 void Runtime::prepare(unsigned threads) {
+    const Unobserved scope;  // threads read what is here before they wait for what was before the launch
     thread_count_ = threads;
     const size_t fibers = size_t{threads} * fiber_sets(threads);
     fibers_.reserve(fibers);
@@ -175,7 +176,15 @@ void Runtime::run_cluster(uint3 first_block) {
 void Runtime::launch(const LaunchConfig& launched, void (*kernel)(const void*), const void* arguments) {
     if (current_thread) fault("launches a kernel");
     check_limits(launched);
-    config = &launched;
+    if (!any_stream && launched.stream != stream) {
+        refuse(launched,
+               "it is on another stream than its context's: nothing orders it with the calls around it");
+    }
+    {
+        const Unobserved scope;  // threads read it before they wait for what was before the launch
+        config_storage = launched;
+    }
+    config = &config_storage;
     kernel_ = kernel;
     arguments_ = arguments;
     shared_key_count = 0;
@@ -213,6 +222,14 @@ void Runtime::launch(const LaunchConfig& launched, void (*kernel)(const void*), 
 
 void launch(const LaunchConfig& config, void (*kernel)(const void*), const void* arguments) {
     Runtime::here().launch(config, kernel, arguments);
+}
+
+StreamScope::StreamScope(const void* stream)
+    : before_(std::exchange(Runtime::here().stream, stream)),
+      any_before_(std::exchange(Runtime::here().any_stream, false)) {}
+StreamScope::~StreamScope() {
+    Runtime::here().stream = before_;
+    Runtime::here().any_stream = any_before_;
 }
 
 void set_order(uint64_t seed) { Runtime::here().order = seed; }

@@ -22,31 +22,50 @@ __attribute__((noinline)) bool holds_mark(const volatile uint64_t* address) {
     return *address == mark_of(const_cast<const uint64_t*>(address));
 }
 
-WEFT_UNINSTRUMENTED void* sync_of(const Mbarrier& barrier, unsigned phase) {
-    return barrier.sync->cell[phase & 1];
+// Whose arrival it is: a thread of the barrier's block, one of another block that publishes what it did, or one of
+// another block that does not; or a copy's end, which is for all to see.
+enum class From { own_block, other_block, other_block_silently };
+
+// Where what comes before an arrival in a phase is published, and taken over by those who wait for it.
+WEFT_UNINSTRUMENTED void* sync_of(const Mbarrier& barrier, unsigned phase, From from = From::own_block) {
+    return (from == From::own_block ? barrier.sync : barrier.cluster_sync)->cell[phase & 1];
 }
 
-// A phase that can end does, and those who wait for it go on.
-WEFT_UNINSTRUMENTED void settle(Runtime& runtime, Mbarrier& barrier) {
-    if (barrier.pending > 0) return;
+WEFT_UNINSTRUMENTED void publish(const Mbarrier& barrier, From from) {
+    if (from != From::other_block_silently) tsan_release(sync_of(barrier, barrier.phase, from));
+}
+
+// A phase that can end does, and those who wait for it go on. Returns whether somebody did.
+WEFT_UNINSTRUMENTED bool settle(Runtime& runtime, Mbarrier& barrier) {
+    if (barrier.pending > 0) return false;
     if (barrier.bytes < 0) {
         fault(fmt::format("{}: {} bytes of transactions more than were expected", describe(barrier),
                           -barrier.bytes));
     }
-    if (barrier.bytes > 0) return;
+    if (barrier.bytes > 0) return false;
+    if (barrier.seen < barrier.phase) {
+        fault(
+            fmt::format("{}: it ends, and nobody has waited for the phase before: what it guards was "
+                        "released twice, or is "
+                        "not waited for",
+                        describe(barrier)));
+    }
     ++barrier.phase;
     barrier.pending = barrier.count;
     Thread* thread = barrier.first;
     barrier.first = nullptr;
+    const bool waited = thread != nullptr;
+    if (waited) barrier.seen = barrier.phase;
     while (thread) {
         Thread* next = thread->next;
         runtime.make_ready(*thread);
         thread = next;
     }
+    return waited;
 }
 
-WEFT_UNINSTRUMENTED void arrive(Mbarrier& barrier, unsigned bytes) {
-    tsan_release(sync_of(barrier, barrier.phase));
+WEFT_UNINSTRUMENTED void arrive(Mbarrier& barrier, unsigned bytes, From from) {
+    publish(barrier, from);
     if (barrier.pending == 0) {
         fault(fmt::format("{}: an arrival too many: all {} of this phase have come", describe(barrier),
                           barrier.count));
@@ -56,7 +75,8 @@ WEFT_UNINSTRUMENTED void arrive(Mbarrier& barrier, unsigned bytes) {
         fault(fmt::format("{}: at most {} bytes can be expected", describe(barrier), kMostBytes));
     }
     --barrier.pending;
-    settle(Runtime::here(), barrier);
+    Runtime& runtime = Runtime::here();
+    if (settle(runtime, barrier)) runtime.let_others_run(self());
 }
 
 }  // namespace
@@ -118,6 +138,7 @@ void mbarrier_init(uint64_t* address, unsigned arrivals) {
     barrier.count = barrier.pending = arrivals;
     barrier.initialised_by = &self();
     barrier.sync = &block.syncs->mbarrier[index];
+    barrier.cluster_sync = &block.syncs->cluster[index];
 }
 
 void fence_mbarrier_init() {
@@ -144,18 +165,19 @@ void mbarrier_arrive(uint64_t* address, unsigned bytes, const Where&) {
     if (owner_of(Runtime::here(), address) != self().block) {
         fault("mbarrier_arrive at another block's barrier: that is mbarrier_arrive_remote");
     }
-    arrive(barrier, bytes);
+    arrive(barrier, bytes, From::own_block);
 }
 
-void mbarrier_arrive_remote(uint64_t* address, unsigned rank, const Where&) {
+void mbarrier_arrive_remote(uint64_t* address, unsigned rank, bool publishes, const Where&) {
     auto* there = static_cast<uint64_t*>(cluster_map(address, rank));
     (void)holds_mark(there);
     Mbarrier& barrier = mbarrier_at(Runtime::here(), there, "mbarrier_arrive_remote");
     check_init_fenced(barrier, "mbarrier_arrive_remote");
-    arrive(barrier, 0);
+    const bool own = there == address;
+    arrive(barrier, 0, own ? From::own_block : publishes ? From::other_block : From::other_block_silently);
 }
 
-WEFT_UNINSTRUMENTED void mbarrier_wait(uint64_t* address, unsigned parity, const Where& where) {
+WEFT_UNINSTRUMENTED void mbarrier_wait(uint64_t* address, unsigned parity, bool cluster, const Where& where) {
     (void)holds_mark(address);
     Thread& thread = self();
     Runtime& runtime = Runtime::here();
@@ -169,11 +191,14 @@ WEFT_UNINSTRUMENTED void mbarrier_wait(uint64_t* address, unsigned parity, const
         barrier.first = &thread;
         runtime.suspend(thread);
     }
+    barrier.seen = barrier.phase;
     tsan_acquire(sync_of(barrier, parity));
+    if (cluster) tsan_acquire(sync_of(barrier, parity, From::other_block));
 }
 
-void mbarrier_complete(Runtime& runtime, Mbarrier& barrier, unsigned bytes, unsigned phase) {
-    tsan_release(sync_of(barrier, barrier.phase));
+void mbarrier_complete(Runtime& runtime, Mbarrier& barrier, unsigned bytes, unsigned phase,
+                       bool of_other_block) {
+    publish(barrier, of_other_block ? From::other_block : From::own_block);
     const Unobserved scope;
     if (barrier.phase != phase) {
         fault(
@@ -184,6 +209,15 @@ void mbarrier_complete(Runtime& runtime, Mbarrier& barrier, unsigned bytes, unsi
     }
     barrier.bytes -= bytes;
     settle(runtime, barrier);
+}
+
+void check_phases(const Block& block) {
+    const Unobserved scope;
+    for (unsigned i = 0; i < block.mbarrier_count; ++i) {
+        const Mbarrier& barrier = block.mbarriers[i];
+        if (barrier.pending == barrier.count && barrier.bytes == 0) continue;
+        fault(fmt::format("the block ends in the middle of a phase of {}", describe(barrier)));
+    }
 }
 
 }  // namespace weft::emulator

@@ -56,10 +56,14 @@ struct Mbarrier {
     unsigned count = 0, pending = 0;  // arrivals of a phase, and those still to come
     int64_t bytes = 0;                // of transactions that are expected; negative: came before
     unsigned phase = 0;               // how many have completed
+    unsigned seen = 0;                // of these, up to which somebody has waited
     Thread* first = nullptr;          // those who wait
     const Thread* initialised_by = nullptr;
     bool init_fenced = false;
-    SyncPair* sync = nullptr;  // by the phase's parity
+    // By the phase's parity: what the block's own threads and copies into it have published, and what other blocks'
+    // threads have, which a wait of the cluster's scope alone takes over.
+    SyncPair* sync = nullptr;
+    SyncPair* cluster_sync = nullptr;
 };
 
 // An allocation with a guarded zone on either side.
@@ -71,7 +75,8 @@ struct SharedObject {
 };
 
 struct Syncs {  // fresh for every block, so that nothing is ordered by what an earlier block did
-    SyncPair start, block[kNamedBarriers], warp[kMaxWarps], mbarrier[kMaxMbarriers];
+    SyncPair start, block[kNamedBarriers], warp[kMaxWarps], mbarrier[kMaxMbarriers], cluster[kMaxMbarriers];
+    SyncPair proxy;  // what the asynchronous proxy may see: fenced by threads, or written by its own copies
 };
 
 struct Block {
@@ -109,6 +114,8 @@ class Runtime {
     void make_ready(Thread& thread);
     void release_all(Barrier& barrier);
     void check_exit(Thread& thread);
+    void check_barriers(const Block& block);
+    void let_others_run(Thread& thread);  // those that are ready; in a random order maybe none
     void yield(Thread& thread);
     WEFT_UNINSTRUMENTED uint64_t random(uint64_t bound) { return ready_.random(bound); }
     void fail(std::exception_ptr failure);
@@ -117,8 +124,11 @@ class Runtime {
 
     uint64_t order = 0;
     uint8_t poison = 0xff;
+    const void* stream = nullptr;  // of the work that launches belong to, where `any_stream` is not set
+    bool any_stream = true;
 
     // Of the launch that runs.
+    LaunchConfig config_storage{};
     const LaunchConfig* config = nullptr;
     Block* blocks = nullptr;  // of the cluster
     unsigned cluster_live = 0;
@@ -184,6 +194,7 @@ void check_flight(const Thread& thread);  // at its end
 // async_proxy.cpp
 void check_no_operation(Runtime& runtime, const Block& block);
 // mbarrier.cpp
+void check_phases(const Block& block);  // at its end
 std::string describe(const Mbarrier& barrier);
 
 }  // namespace weft::emulator

@@ -90,6 +90,11 @@ WEFT_UNINSTRUMENTED void Runtime::yield(Thread& thread) {
     suspend(thread);
 }
 
+WEFT_UNINSTRUMENTED void Runtime::let_others_run(Thread& thread) {
+    make_ready(thread);
+    suspend(thread);
+}
+
 WEFT_UNINSTRUMENTED void Runtime::run_until_idle() {
     if (Thread* next = ready_.pop()) resume(main_, next);
 }
@@ -107,7 +112,7 @@ WEFT_UNINSTRUMENTED void Runtime::run_thread(Thread& thread) {
     thread.started = true;
     try {
         Block& block = *thread.block;
-        tsan_acquire(block.syncs->start.cell[0]);
+        if (!config->dependent) tsan_acquire(block.syncs->start.cell[0]);
         if (!block.started) start_shared(*this, block);
         block.started = true;
         kernel_(arguments_);

@@ -42,6 +42,11 @@ struct Product final : AsyncOperation {
             read_chunks(rows.data(), rows.size());
             read_chunks(b_chunks.data(), b_chunks.size());
         }
+        {
+            const AsProxy as(runtime, *issuer->block, *this);
+            read_chunks(a_chunks.data(), a_chunks.size());
+            read_chunks(b_chunks.data(), b_chunks.size());
+        }
         float* d[kWarpgroup];
         for (unsigned i = 0; i < kWarpgroup; ++i) {
             InFlight::Held& held = held_by(in_flight(threads[i]), registers[i]);
@@ -165,6 +170,8 @@ void complete_issue(void* const* lanes) {
         operation->registers[i] = call.d;
         hold(runtime, threads[i], call, operation);
     }
+    check_visible(runtime, *operation, operation->a_chunks);
+    check_visible(runtime, *operation, operation->b_chunks);
     runtime.async->submit(runtime, operation);
 }
 

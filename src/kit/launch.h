@@ -96,8 +96,8 @@ inline void launch(const char* name, const void* kernel, const LaunchShape& shap
 
 // Runs `kernel(arguments...)` on `stream`; `name` is for messages. Throws weft::Error where the launch fails.
 template <typename... Parameters, typename... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
-            [[maybe_unused]] Stream stream, Arguments&&... arguments) {
+void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, Stream stream,
+            Arguments&&... arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments),
                   "one argument for each parameter of the kernel");
     std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
@@ -113,10 +113,16 @@ void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
          .block = shape.block,
          .cluster = shape.cluster,
          .dynamic_shared = shape.dynamic_shared,
-         .dependent = shape.dependent},
+         .dependent = shape.dependent,
+         .stream = stream.handle},
         [](const void* data) {
-            const Call& made = *static_cast<const Call*>(data);
-            std::apply(made.kernel, *made.values);
+            const auto [code, own] = [data] {
+                const emulator::Unobserved
+                    scope;  // arguments are there before what dependency_wait waits for
+                const Call& made = *static_cast<const Call*>(data);
+                return std::pair(made.kernel, *made.values);
+            }();
+            std::apply(code, own);
         },
         &call);
 #else

@@ -34,7 +34,8 @@ FINDS = {
     "gone": r"block has ended|AddressSanitizer: heap-use-after-free",
     "dependency": r"dependency_wait",
     "alignment": r"misaligned|not a multiple of",
-    "barrier": r"divergent|deadlock|no initialised mbarrier",
+    "barrier": r"divergent|deadlock|no initialised mbarrier|half arrived|middle of a phase|released twice",
+    "stream": r"on another stream",
     "operation": r"on its way|is still read by|the block ends while|after the operation was issued",
     "transactions": r"bytes of transactions|an arrival too many|too few bytes",
     "fence": r"without fence_proxy_async|no wgmma_fence|no fence_mbarrier_init",
@@ -220,7 +221,7 @@ def check(mutation: Mutation, build: Build, keep: Path | None) -> str:
     found = re.search(f".*({FINDS[mutation.finds]}).*", output, re.IGNORECASE)
     if not found:
         raise Failure(f"found (exit {code}), but not as '{mutation.finds}':\n{tail(output)}")
-    if mutation.finds not in {"result", "dependency"} and not re.search(NAMED, output):
+    if mutation.finds not in {"result", "dependency", "stream"} and not re.search(NAMED, output):
         raise Failure(f"found, but the report names no kernel, block and thread:\n{tail(output)}")
     return found[0].strip()[:140]
 

@@ -217,7 +217,7 @@ __global__ void hand_over(float* out) {
         kit::mbarrier_init(landed, 1);
         kit::fence_mbarrier_init();
         const unsigned wrong = F == Hand::too_few_bytes ? -16 : F == Hand::too_many_bytes ? 16 : 0;
-        kit::mbarrier_arrive_expect(landed, 512 + wrong);
+        if (kit::cluster_rank() == 1) kit::mbarrier_arrive_expect(landed, 512 + wrong);
     }
     kit::cluster_sync();
     const auto value = static_cast<float>(threadIdx.x);

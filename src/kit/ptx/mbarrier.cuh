@@ -68,7 +68,7 @@ __device__ __forceinline__ void mbarrier_arrive_expect(Mbarrier* barrier, unsign
 template <bool kPublishes = true>
 __device__ __forceinline__ void mbarrier_arrive_remote(Mbarrier* barrier, unsigned rank WEFT_WHERE) {
 #if defined(WEFT_EMULATOR)
-    emulator::mbarrier_arrive_remote(barrier, rank, where);
+    emulator::mbarrier_arrive_remote(barrier, rank, kPublishes, where);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if constexpr (kPublishes) {
         asm volatile(
@@ -96,7 +96,7 @@ __device__ __forceinline__ void mbarrier_arrive_remote(Mbarrier* barrier, unsign
 template <bool kCluster = false>
 __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity WEFT_WHERE) {
 #if defined(WEFT_EMULATOR)
-    emulator::mbarrier_wait(barrier, parity, where);
+    emulator::mbarrier_wait(barrier, parity, kCluster, where);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t done;
     do {

@@ -7,8 +7,8 @@
 namespace weft::inline WEFT_TARGET::kit {
 
 // Waits until the kernels before have ended and what they wrote is visible. Nothing where the launch was not
-// dependent. The emulator runs kernels one after another, so it only checks that a dependent kernel calls
-// this.
+// dependent. The emulator runs kernels one after another; it checks that a dependent kernel calls this, and its race
+// detector that no thread touches memory from before the launch until one it is in order with has.
 __device__ __forceinline__ void dependency_wait() {
 #if defined(WEFT_EMULATOR)
     emulator::dependency_wait();

@@ -3,7 +3,7 @@
 // operation.
 //
 // The emulator keeps what the asynchronous proxy sees beside shared memory itself, and reports an operation
-// that reads where the two differ.
+// that reads where the two differ; its race detector also one that reads what no fence was in order with.
 #pragma once
 
 #if defined(WEFT_EMULATOR)
