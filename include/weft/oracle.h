@@ -27,6 +27,11 @@ class Oracle {
     explicit Oracle(bool recording = false) : recording_(recording) {}
     bool recording() const { return recording_; }
 
+    // Whether results come from hardware, whose approximate instructions are off by what their manual says; the CPU and
+    // the emulator compute them exactly but for a rounding.
+    void set_hardware(bool hardware) { hardware_ = hardware; }
+    bool hardware() const { return hardware_; }
+
     // A verifier may ask for one part in so many only: long references leave out the parts of the output (an
     // element, a row: by any number of theirs) that are not wanted, and store nothing there.
     void sample(std::int64_t one_in) { one_in_ = one_in; }
@@ -50,7 +55,7 @@ class Oracle {
 
    private:
     void record(const Tensor& tensor, std::int64_t offset, double value, double error);
-    bool recording_;
+    bool recording_, hardware_ = true;
     std::int64_t one_in_ = 1;
     std::vector<Record> records_;
 };

@@ -17,7 +17,7 @@ double activate(Gemm::Activation kind, double x) {
         case Gemm::Activation::none: return x;
         case Gemm::Activation::gelu_erf: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
         case Gemm::Activation::silu: return x / (1 + std::exp(-x));
-        default: break;
+        case Gemm::Activation::gelu_tanh: break;
     }
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
@@ -52,7 +52,7 @@ void reference(const Gemm& op, Oracle& oracle) {
             if (!oracle.wants(m * p.n + n)) continue;
             const double* row = a.data() + m * p.k;
             const Value x = product(op, row, b, op.b_scale, op.bias, n);
-            Value y = activated(op, x, activate(op.activation, x.value));
+            Value y = activated(op, x, activate(op.activation, x.value), oracle.hardware());
             bool determined = true;
             if (op.up) {
                 const Value gated = product(op, row, up, op.up_scale, op.up_bias, n);

@@ -49,10 +49,11 @@ inline Value plus(const Value& x, double exact) {
     return {x.value + exact, x.error + kEps32 * (std::fabs(x.value) + std::fabs(exact))};
 }
 
-// `value`: what the activation makes of x.
-inline Value activated(const Gemm& op, const Value& x, double value) {
+// `value`: what the activation makes of x; `hardware`: by the hardware's instructions.
+inline Value activated(const Gemm& op, const Value& x, double value, bool hardware) {
     if (op.activation == Gemm::Activation::none) return x;
-    const bool approximate = op.activation == Gemm::Activation::gelu_tanh && op.out.dtype != DType::fp32;
+    const bool approximate =
+        hardware && op.activation == Gemm::Activation::gelu_tanh && op.out.dtype != DType::fp32;
     return {value, 1.13 * x.error + std::fabs(x.value) * (12 * kEps32 + (approximate ? 0x1p-12 : 0))};
 }
 

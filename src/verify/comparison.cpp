@@ -231,6 +231,7 @@ Reference::Reference(const Instance& operands, const ReferenceLimits& limits, st
                 Contract::tensor(piece.call.data(), case_.contract().fields()[i]) = source(i);
         }
         piece.oracle.sample(one_in_);
+        piece.oracle.set_hardware(limits.hardware);
         case_.op().reference(piece.call.data(), piece.oracle);
     });
 }

@@ -23,6 +23,7 @@ struct ReferenceLimits {
     std::size_t threads = 0;  // 0: as many as the machine runs at once
     double operations = 4e9;  // of each thread: a few seconds
     double elements = 1.5e8;  // of all operands that are compared: what fits in memory beside the rest
+    bool hardware = true;     // is what results come from (Oracle::hardware)
 };
 
 // The reference of a whole call, or, of a long one, of parts of it: the contract says along which axes a call

@@ -16,18 +16,19 @@ void set_emulator_poison([[maybe_unused]] int poison) {
 
 }  // namespace
 
-std::string taken_by(const Case& c, const void* call, const Context& context) {
-    for (const Verdict& v : explain(c.op(), call, context.info())) {
-        if (v.reason.empty() && !context.avoids(v.implementation))
-            return v.config.empty() ? v.implementation : v.implementation + " " + v.config;
+std::string taken_by(const Case& c, const void* call, Context& context) {
+    for (const Verdict& v : explain(c.op(), call, context)) {
+        if (v.reason.empty()) return v.config.empty() ? v.implementation : v.implementation + " " + v.config;
     }
     return "none";
 }
 
 Outcome verify(const Case& c, Device device, std::uint64_t seed, Values values,
                const std::string& implementation) {
-    Reference reference(Instance(c, kCpu, seed, values), {}, seed);
-    Context context(device);
+    Reference reference(Instance(c, kCpu, seed, values), {.hardware = device.type == DeviceType::cuda}, seed);
+    // In the emulator a stream of its own: a launch that names the default one shows.
+    static char emulated_stream;
+    Context context(device, device == kEmulator ? Stream{&emulated_stream} : Stream{});
     for (const AnyImplementation& i : c.op().implementations[static_cast<int>(device.type)]) {
         if (!implementation.empty() && i.name != implementation) context.avoid(i.name);
     }

@@ -16,6 +16,6 @@ Outcome verify(const Case& c, Device device, std::uint64_t seed = 0, Values valu
                const std::string& implementation = {});
 
 // The implementation that takes a call in this context, with its configuration; "none" where none does.
-std::string taken_by(const Case& c, const void* call, const Context& context);
+std::string taken_by(const Case& c, const void* call, Context& context);
 
 }  // namespace weft
