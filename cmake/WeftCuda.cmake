@@ -42,7 +42,8 @@ if(WEFT_CUDA STREQUAL "ON" OR (WEFT_CUDA STREQUAL "AUTO" AND WEFT_NVCC AND NOT W
   set(WEFT_HAS_CUDA 1)
 endif()
 
+# Without nvcc too: then tests alone use it, with a library of their own in cuBLASLt's place.
 set(WEFT_HAS_CUBLASLT 0)
-if(WEFT_HAS_CUDA AND WEFT_CUBLASLT_INCLUDE)
+if(WEFT_CUDA_INCLUDE AND WEFT_CUBLASLT_INCLUDE)
   set(WEFT_HAS_CUBLASLT 1)
 endif()

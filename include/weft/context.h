@@ -13,6 +13,8 @@
 
 namespace weft {
 
+class Plans;
+
 // One a stream or a thread; not thread-safe, and there is no global one. Constructing it allocates nothing.
 // Scratch grows on demand, but never while the stream is being captured: run once before capturing.
 class Context {
@@ -24,9 +26,8 @@ class Context {
 
     Device device() const { return device_; }
     Stream stream() const { return stream_; }
-    void set_stream(Stream stream) {
-        stream_ = stream;
-    }  // work queued before keeps its stream; scratch is shared
+    // Work queued before keeps its stream; scratch is shared.
+    void set_stream(Stream stream) { stream_ = stream; }
     const DeviceInfo& info() const { return *info_; }
     // Dispatch as if the device were this one (tests, `explain`); it must outlive the context.
     void set_info(const DeviceInfo& info) { info_ = &info; }
@@ -40,9 +41,19 @@ class Context {
         return false;
     }
 
+    // Whether an implementation may time its choices at a problem's first call, which then waits, allocates and writes
+    // over outputs: off, so that calls do none of that. What it finds goes into `plans`.
+    void set_tuning(bool tuning) { tuning_ = tuning; }
+    bool tuning() const { return tuning_; }
+    // Choices that were timed: those of the file that the environment variable WEFT_PLANS names, and the context's own.
+    Plans& plans();
+
     // Scratch of at least `bytes`, 256-byte aligned, valid until the next call that asks for more. One call's
     // scratch is the next call's on the same stream. Throws where growth is needed during capture.
     void* scratch(std::size_t bytes);
+    // Waits for the stream where scratch was ever taken: then the context can go without freeing memory that queued
+    // work still uses. Destroying it does not wait, since the stream may be gone by then.
+    void finish();
 
     // The context's own T, made on first use: a vendor handle, a plan cache. T is the implementation's type.
     template <class T>
@@ -57,6 +68,8 @@ class Context {
     Stream stream_;
     const DeviceInfo* info_;
     std::vector<std::string> avoided_;
+    bool tuning_ = false;
+    std::shared_ptr<Plans> plans_;
     void* scratch_ = nullptr;
     std::size_t scratch_bytes_ = 0;
     std::unordered_map<std::type_index, std::shared_ptr<void>> slots_;

@@ -10,7 +10,7 @@
 namespace weft {
 
 // Records what `work` queues on the context's stream. Run the same work once before: scratch must have its
-// size and vendor plans must be chosen. The context must have a stream of its own on a GPU (not the default
+// size, and a vendor's plan that needs any is chosen outside of captures only. The context must have a stream of its own on a GPU (not the default
 // stream).
 class Graph {
    public:

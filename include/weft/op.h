@@ -16,6 +16,16 @@
 
 namespace weft {
 
+// Whether a context's library takes a call, by which choice of its own: "timed", "the heuristic's first".
+struct Readiness {
+    const char* reason = nullptr;  // why it declines, or null
+    const char* how = "";
+};
+
+// Thrown by a launch that has queued nothing because its library refused the call after all. The next
+// implementation of the list gets it, and `prepare` declines such calls from then on.
+struct Refused {};
+
 // One way to run an op on one kind of device.
 template <class Op>
 struct Implementation {
@@ -24,8 +34,10 @@ struct Implementation {
     const char* (*decline)(const Op&, const DeviceInfo&);
     // The configuration it would launch, for people. A pure function too.
     std::string (*config)(const Op&, const DeviceInfo&);
-    // Queues the work on the context's stream; allocates nothing and waits for nothing.
+    // Queues the work on the context's stream; allocates nothing and waits for nothing (but see Context::scratch).
     void (*launch)(const Op&, Context&);
+    // What only a context can say, asked where `decline` has no reason: a vendor library's plan. May be absent.
+    Readiness (*prepare)(const Op&, Context&) = nullptr;
 };
 
 // The same, type-erased.
@@ -34,6 +46,7 @@ struct AnyImplementation {
     OpFunction<const char*(const DeviceInfo&)> decline;
     OpFunction<std::string(const DeviceInfo&)> config;
     OpFunction<void(Context&)> launch;
+    OpFunction<Readiness(Context&)> prepare = {};  // empty: always ready
 };
 
 // What the library knows of one op.
@@ -59,6 +72,9 @@ void add_reference(OpEntry& entry, OpFunction<void(Oracle&)> reference, OpFuncti
 void run_reference(const OpEntry& entry, const void* op);
 void run(const OpEntry& entry, const void* op, Context& context);
 const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& context);
+// Queues a call by `chosen`, with the context's device selected. Gives what took it: another, where that refused.
+const AnyImplementation* launch(const OpEntry& entry, const AnyImplementation* chosen, const void* op,
+                                Context& context);
 }  // namespace detail
 
 // `static const RegisterImplementations<RmsNorm> kKernels{kit::kTarget, {{...}, {...}}};`
@@ -67,7 +83,8 @@ struct RegisterImplementations {
     RegisterImplementations(DeviceType target, std::initializer_list<Implementation<Op>> list) {
         std::size_t place = 0;  // before those that another source registered
         for (const auto& i : list) {
-            detail::insert(detail::entry<Op>(), target, place++, {i.name, i.decline, i.config, i.launch});
+            detail::insert(detail::entry<Op>(), target, place++,
+                           {i.name, i.decline, i.config, i.launch, i.prepare});
         }
     }
 };
@@ -89,8 +106,9 @@ template <class Op>
 void run(const Op& op, Context& context) {
     detail::run(detail::entry<Op>(), &op, context);
 }
-// The same with a context for this one call, on the device of the first tensor that is there. Ops that keep vendor
-// handles or scratch (gemm) want a Context of yours.
+// The same with a context for this one call, on the device of the first tensor that is there. Where the call takes
+// scratch memory it is waited for, since that memory goes with the context; such ops (gemm, some attention) want a
+// Context of yours.
 template <class Op>
 void run(const Op& op, Stream stream = {}) {
     const Contract& contract = Op::contract();
@@ -103,6 +121,7 @@ void run(const Op& op, Stream stream = {}) {
     }
     Context context(device, stream);
     detail::run(detail::entry<Op>(), &op, context);
+    context.finish();
 }
 
 // A call checked and dispatched once, to be launched many times. The context must outlive it.
@@ -114,16 +133,15 @@ class Prepared {
         if (!Op::contract().is_empty(&op_)) chosen_ = detail::choose(detail::entry<Op>(), &op_, context);
     }
     void operator()() const {
-        if (chosen_ != nullptr) chosen_->launch(&op_, *context_);
+        if (chosen_ != nullptr) chosen_ = detail::launch(detail::entry<Op>(), chosen_, &op_, *context_);
     }
-    std::string implementation() const {
-        return chosen_ != nullptr ? chosen_->name : "";
-    }  // empty: nothing to do
+    // Empty: nothing to do. A vendor library may refuse the first call: then it is another from there on.
+    std::string implementation() const { return chosen_ != nullptr ? chosen_->name : ""; }
 
    private:
     Op op_;
     Context* context_;
-    const AnyImplementation* chosen_ = nullptr;
+    mutable const AnyImplementation* chosen_ = nullptr;
 };
 
 // Why each implementation would or would not take a call.
@@ -131,6 +149,9 @@ struct Verdict {
     std::string implementation, reason, config;  // reason empty: it accepts, and config says how
 };
 std::vector<Verdict> explain(const OpEntry& entry, const void* op, const DeviceInfo& device);
+// The same in a context: with what it leaves out and with what its libraries say, which `explain` by a device's
+// description cannot know.
+std::vector<Verdict> explain(const OpEntry& entry, const void* op, Context& context);
 
 // Where verbose lines go (WEFT_VERBOSE=dispatch, or set here); null restores silence or the environment's
 // choice.

@@ -22,11 +22,8 @@ void launch_as(const Amax& op, Context& context) {
 }
 
 void launch(const Amax& op, Context& context) {
-    switch (op.x.dtype) {
-        case DType::bf16: return launch_as<kit::bf16>(op, context);
-        case DType::fp16: return launch_as<kit::half>(op, context);
-        default: return launch_as<float>(op, context);
-    }
+    kit::with_input(op.x.dtype,
+                    [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<Amax> kKernels{

@@ -36,6 +36,12 @@ kit::RowTiles group_tiles(const GatedActivation& op, const DeviceInfo& device) {
     return kit::tile_groups(rows.rows, rows.dim, groups_of(op).dtype, device);
 }
 
+// The kit's are a longer list of the same names.
+using Choice = GatedActivation::Activation;
+static_assert(static_cast<int>(Choice::silu) == static_cast<int>(kit::Activation::silu) &&
+              static_cast<int>(Choice::gelu_tanh) == static_cast<int>(kit::Activation::gelu_tanh) &&
+              static_cast<int>(Choice::gelu_erf) == static_cast<int>(kit::Activation::gelu_erf));
+
 GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device, int width = kWidth) {
     const auto [gate, up] = halves(op);
     return {.gate = kit::input_rows(gate, width, device),

@@ -6,29 +6,28 @@
 #if WEFT_HAS_CUBLASLT
 #include "ops/gemm/cublaslt.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <array>
-#include <cstdlib>
-#include <limits>
 #include <map>
-#include <optional>
-#include <string_view>
+#include <sstream>
+#include <string>
 #include <vector>
 
-#include "ops/gemm/cublaslt_library.h"
+#include "ops/gemm/cublaslt_plan.h"
 #include "ops/gemm/problem.h"
-#include "weft/error.h"
-#include "weft/graph.h"
 #include "weft/memory.h"
+#include "weft/op.h"
+#include "weft/plans.h"
 
 namespace weft::gemm {
 namespace {
 
-constexpr std::size_t kWorkspace = std::size_t{64} << 20;
 constexpr float kOne = 1, kZero = 0;
 // A smaller product (16 million operations) lasts no longer than a launch, whatever the algorithm: not worth
 // timing.
 constexpr double kTimedFlops = 1 << 24;
+constexpr std::size_t kMostPlans = 4096;  // of a context; then it forgets them all
 
 cudaDataType_t cuda_type(DType dtype) {
     switch (dtype) {
@@ -75,17 +74,13 @@ Key key_of(const Gemm& op, const Problem& p) {
             (op.fast_accumulation ? 1 : 0) + (op.a_scale ? 2 : 0) + (op.b_scale ? 4 : 0)};
 }
 
-struct Plan {
-    CublasLtDesc desc;
-    CublasLtLayout a, b, c, d;  // a and b as cuBLASLt names them
-    cublasLtMatmulAlgo_t algo{};
-    std::size_t workspace = 0;
-    bool usable = false, timed = false;
-};
-
+// What a context keeps.
 struct Slot {
     CublasLtHandle handle;
+    std::string section;  // of plans that were timed
     std::map<Key, Plan> plans;
+    const Key* last_key = nullptr;  // asked for last, and most likely next
+    Plan* last = nullptr;
 };
 
 template <class T>
@@ -134,10 +129,116 @@ void describe(Plan& plan, const Gemm& op, const Problem& p) {
     plan.d = layout(op.out.dtype, p.n, p.m, p.out_stride);
 }
 
-// What the heuristic offers within a limit of workspace, its favourite first. Partial sums stay in fp32: a
-// split that reduces in out's dtype would round twice. Where there is something to add, nothing is split at
-// all: the reduction rounds to out's dtype before it adds a residual (seen on an H200).
-std::vector<cublasLtMatmulHeuristicResult_t> ask(const Slot& slot, const Plan& plan, const Gemm& op,
+// ---- choices that were timed ----
+
+// They hold for this library on this card, and for all m up to the next of 1, 2, 3, 4, 6, 8, 12, 16, ...: what is
+// fastest for one is about the fastest for the others, and the library says whether it runs at all.
+std::string section_of(const Context& context) {
+    return fmt::format("cublaslt {} on {}", CublasLt::get().GetVersion(), context.info().name);
+}
+
+std::int64_t bucket(std::int64_t m) {
+    std::int64_t power = 1;
+    while (power < m) power *= 2;
+    return m <= power / 4 * 3 ? power / 4 * 3 : power;
+}
+
+std::string text_of(const Key& key) {
+    std::string text = fmt::format("m<={}", bucket(key[0]));
+    for (std::size_t i = 1; i < key.size(); ++i) text += fmt::format(" {}", key[i]);
+    return text;
+}
+
+std::string text_of(const cublasLtMatmulAlgo_t& algo) {
+    std::string text;
+    for (const std::uint64_t word : algo.data) text += fmt::format("{}{:x}", text.empty() ? "" : " ", word);
+    return text;
+}
+
+// Takes over a choice by its text; false where the library, or the room for its workspace, does not allow it.
+bool take(const Slot& slot, Plan& plan, const std::string& text, std::size_t workspace) {
+    std::istringstream words(text);
+    cublasLtMatmulAlgo_t algo{};
+    for (std::uint64_t& word : algo.data) words >> std::hex >> word;
+    cublasLtMatmulHeuristicResult_t result{};
+    if (!words || CublasLt::get().MatmulAlgoCheck(slot.handle.get(), plan.desc.get(), plan.a.get(),
+                                                  plan.b.get(), plan.c.get(), plan.d.get(), &algo,
+                                                  &result) != CUBLAS_STATUS_SUCCESS) {
+        return false;
+    }
+    if (result.workspaceSize > workspace) return false;
+    plan.algo = algo;
+    plan.workspace = result.workspaceSize;
+    plan.how = "timed";
+    return true;
+}
+
+void take(Plan& plan, const cublasLtMatmulHeuristicResult_t& result, const char* how) {
+    plan.algo = result.algo;
+    plan.workspace = result.workspaceSize;
+    plan.how = how;
+}
+
+// ---- plans ----
+
+// Inside a capture nothing may be allocated or timed, so the workspace may not be there yet.
+void choose(Slot& slot, Plan& plan, const Key& key, const Gemm& op, Context& context, bool capturing) {
+    describe(plan, op, problem(op));
+    plan.settled = !capturing;
+    plan.reason = nullptr;
+    const std::size_t workspace = capturing ? 0 : kWorkspace;
+    const std::string problem_text = text_of(key);
+    const std::string* known = context.plans().find(slot.section, problem_text);
+    if (known != nullptr && take(slot, plan, *known, workspace)) return;
+    if (!capturing && context.tuning() && Gemm::contract().work(&op).flops >= kTimedFlops) {
+        if (const auto best = fastest(slot.handle.get(), plan, op, context)) {
+            context.plans().set(slot.section, problem_text, text_of(best->algo));
+            return take(plan, *best, "timed");
+        }
+    } else if (const auto found = ask(slot.handle.get(), plan, op, workspace, 1); !found.empty()) {
+        return take(plan, found.front(), "the heuristic's first");
+    }
+    plan.reason = "its heuristic knows no algorithm for this product";
+}
+
+Slot& slot_of(Context& context) {
+    Slot& slot = context.slot<Slot>();
+    if (slot.handle == nullptr) {
+        const CublasLt& lt = CublasLt::get();
+        cublasLtHandle_t made = nullptr;
+        lt.require(lt.Create(&made), "starting the library");
+        slot.handle.reset(made);
+        slot.section = section_of(context);
+    }
+    return slot;
+}
+
+Plan& plan_for(Slot& slot, const Gemm& op, Context& context) {
+    const Key key = key_of(op, problem(op));
+    if (slot.last == nullptr || *slot.last_key != key) {
+        if (slot.plans.size() >= kMostPlans) slot.plans.clear();
+        const auto it = slot.plans.try_emplace(key).first;
+        slot.last_key = &it->first;
+        slot.last = &it->second;
+    }
+    Plan& plan = *slot.last;
+    if (plan.settled) return plan;
+    const bool capturing = is_capturing(context.device(), context.stream());
+    if (plan.desc == nullptr || !capturing) choose(slot, plan, key, op, context, capturing);
+    return plan;
+}
+
+}  // namespace
+
+cublasStatus_t multiply(cublasLtHandle_t handle, const Plan& plan, const cublasLtMatmulAlgo_t& algo,
+                        const Pointers& at, void* workspace, std::size_t bytes, Stream stream) {
+    return CublasLt::get().Matmul(
+        handle, plan.desc.get(), &kOne, at.b, plan.a.get(), at.a, plan.b.get(),
+        at.residual != nullptr ? &kOne : &kZero, at.residual != nullptr ? at.residual : at.out, plan.c.get(),
+        at.out, plan.d.get(), &algo, workspace, bytes, static_cast<cudaStream_t>(stream.handle));
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> ask(cublasLtHandle_t handle, const Plan& plan, const Gemm& op,
                                                  std::size_t workspace, int count) {
     const CublasLt& lt = CublasLt::get();
     cublasLtMatmulPreference_t made = nullptr;
@@ -159,167 +260,12 @@ std::vector<cublasLtMatmulHeuristicResult_t> ask(const Slot& slot, const Plan& p
     std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
     int found = 0;
     const cublasStatus_t status =
-        lt.MatmulAlgoGetHeuristic(slot.handle.get(), plan.desc.get(), plan.a.get(), plan.b.get(),
-                                  plan.c.get(), plan.d.get(), made, count, results.data(), &found);
+        lt.MatmulAlgoGetHeuristic(handle, plan.desc.get(), plan.a.get(), plan.b.get(), plan.c.get(),
+                                  plan.d.get(), made, count, results.data(), &found);
     results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
     std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
     return results;
 }
-
-// The addresses of one product.
-struct Pointers {
-    const void *a, *b, *residual;  // weft's a and b
-    void* out;
-};
-
-cublasStatus_t multiply(const Slot& slot, const Plan& plan, const cublasLtMatmulAlgo_t& algo,
-                        const Pointers& at, void* workspace, std::size_t bytes, Stream stream) {
-    return CublasLt::get().Matmul(
-        slot.handle.get(), plan.desc.get(), &kOne, at.b, plan.a.get(), at.a, plan.b.get(),
-        at.residual != nullptr ? &kOne : &kZero, at.residual != nullptr ? at.residual : at.out, plan.c.get(),
-        at.out, plan.d.get(), &algo, workspace, bytes, static_cast<cudaStream_t>(stream.handle));
-}
-
-// Times candidates as they will run in a model: in a graph, one after another, with weights that are not in
-// L2 (copies of b in turn, twice the L2 in all). It works on a stream of its own, because a context's stream
-// may be the default one, which can't be captured, and never writes over a residual.
-class Timer {
-   public:
-    Timer(const Slot& slot, const Plan& plan, const Gemm& op, Context& context)
-        : slot_(slot),
-          plan_(plan),
-          stream_(context.device()),
-          timing_(context.device(), stream_.get()),
-          workspace_(context.scratch(kWorkspace)),
-          at_{op.a.data, op.b.data, op.residual.data, op.out.data} {
-        synchronize(context.device(), context.stream());
-        const auto b_bytes = static_cast<std::size_t>(bytes(op.b.dtype, op.b.span()));
-        const std::size_t pitch = (b_bytes + 255) / 256 * 256;  // a copy is aligned as well as b, or better
-        const std::size_t wanted =
-            2 * static_cast<std::size_t>(std::max<long>(context.info().l2_bytes, 1 << 20)) / pitch;
-        copies_ = Buffer(context.device(), std::min<std::size_t>(wanted, 64) * pitch);
-        weights_.push_back(op.b.data);
-        for (std::size_t at = 0; at < copies_.size(); at += pitch) {
-            weights_.push_back(static_cast<char*>(copies_.data()) + at);
-            copy_bytes(static_cast<char*>(copies_.data()) + at, op.b.device, op.b.data, op.b.device, b_bytes);
-        }
-        if (op.residual && op.residual.data == op.out.data) {
-            out_ = Buffer(context.device(), static_cast<std::size_t>(bytes(op.out.dtype, op.out.span())));
-            at_.out = out_.data();
-        }
-    }
-
-    // Microseconds a product; infinity where the candidate fails.
-    double time(const cublasLtMatmulHeuristicResult_t& candidate) {
-        try {
-            launch(candidate, 1);  // loads the kernel
-            const double once = time_us(timing_, [&] { launch(candidate, 1); });
-            const int count = std::clamp(static_cast<int>(400 / std::max(once, 1.0)), 2, 48);
-            const Graph graph(timing_, [&] { launch(candidate, count); });
-            graph.replay();
-            double best = std::numeric_limits<double>::infinity();
-            for (int round = 0; round < 4; ++round)
-                best = std::min(best, time_us(timing_, [&] { graph.replay(); }));
-            return best / count;
-        } catch (const Error&) {
-            return std::numeric_limits<double>::infinity();
-        }
-    }
-
-   private:
-    void launch(const cublasLtMatmulHeuristicResult_t& candidate, int count) {
-        for (int i = 0; i < count; ++i) {
-            Pointers at = at_;
-            at.b = weights_[next_++ % weights_.size()];
-            CublasLt::get().require(multiply(slot_, plan_, candidate.algo, at, workspace_,
-                                             candidate.workspaceSize, timing_.stream()),
-                                    "multiplying");
-        }
-    }
-
-    const Slot& slot_;
-    const Plan& plan_;
-    OwnedStream stream_;
-    Context timing_;
-    void* workspace_;
-    Pointers at_;
-    Buffer copies_, out_;
-    std::vector<const void*> weights_;
-    std::size_t next_ = 0;
-};
-
-bool timing_wanted() {
-    const char* value = std::getenv("WEFT_CUBLASLT_TIMING");
-    return value == nullptr || std::string_view(value) != "0";
-}
-
-// The heuristic's candidates under several limits of workspace, each once.
-std::vector<cublasLtMatmulHeuristicResult_t> candidates(const Slot& slot, const Plan& plan, const Gemm& op) {
-    std::vector<cublasLtMatmulHeuristicResult_t> all;
-    const auto known = [&](const cublasLtMatmulHeuristicResult_t& r) {
-        return std::any_of(all.begin(), all.end(), [&](const auto& other) {
-            return std::equal(std::begin(r.algo.data), std::end(r.algo.data), std::begin(other.algo.data));
-        });
-    };
-    for (const auto& [workspace, count] :
-         {std::pair{kWorkspace, 12}, {kWorkspace / 8, 6}, {std::size_t{0}, 6}}) {
-        for (const auto& r : ask(slot, plan, op, workspace, count)) {
-            if (!known(r)) all.push_back(r);
-        }
-    }
-    return all;
-}
-
-// All of them once, then those near the best again in turn: clocks and caches have settled by then. Nothing
-// where none runs: the heuristic offers some that the library then refuses.
-std::optional<std::size_t> fastest(const Slot& slot, const Plan& plan, const Gemm& op, Context& context,
-                                   const std::vector<cublasLtMatmulHeuristicResult_t>& found) try {
-    Timer timer(slot, plan, op, context);
-    timer.time(found[0]);
-    std::vector<double> us(found.size());
-    for (std::size_t i = 0; i < found.size(); ++i) us[i] = timer.time(found[i]);
-    const double near =
-        std::min(1.08 * *std::min_element(us.begin(), us.end()), std::numeric_limits<double>::max());
-    std::vector<std::size_t> finalists;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        if (us[i] <= near) finalists.push_back(i);
-    }
-    for (int round = 0; round < 3 && finalists.size() > 1; ++round) {
-        for (const std::size_t i : finalists)
-            us[i] = round == 0 ? timer.time(found[i]) : std::min(us[i], timer.time(found[i]));
-    }
-    const auto faster = [&](std::size_t a, std::size_t b) { return us[a] < us[b]; };
-    if (finalists.empty()) return std::nullopt;
-    return *std::min_element(finalists.begin(), finalists.end(), faster);
-} catch (const Error&) {
-    return 0;  // no memory to time with: the heuristic's own favourite
-}
-
-void choose(Slot& slot, Plan& plan, const Gemm& op, Context& context, bool capturing) {
-    describe(plan, op, problem(op));
-    const bool timing = !capturing && timing_wanted() && Gemm::contract().work(&op).flops >= kTimedFlops;
-    const auto found =
-        timing ? candidates(slot, plan, op) : ask(slot, plan, op, capturing ? 0 : kWorkspace, 1);
-    plan.timed = !capturing;
-    plan.usable = !found.empty();
-    if (!plan.usable) return;
-    const std::optional<std::size_t> best = timing ? fastest(slot, plan, op, context, found) : 0;
-    plan.usable = best.has_value();
-    if (!plan.usable) return;
-    plan.algo = found[*best].algo;
-    plan.workspace = found[*best].workspaceSize;
-}
-
-Plan& plan_for(Slot& slot, const Gemm& op, Context& context) {
-    Plan& plan = slot.plans[key_of(op, problem(op))];
-    if (plan.timed) return plan;
-    const bool capturing = is_capturing(context.device(), context.stream());
-    if (plan.desc != nullptr && capturing) return plan;  // chosen without timing, and still no time for it
-    choose(slot, plan, op, context, capturing);
-    return plan;
-}
-
-}  // namespace
 
 const char* cublaslt_decline(const Gemm& op, const DeviceInfo& device) {
     if (const char* why = cublaslt_limits(op, device)) return why;
@@ -327,31 +273,29 @@ const char* cublaslt_decline(const Gemm& op, const DeviceInfo& device) {
                                        : "libcublasLt was not found: set WEFT_CUBLASLT to its file or folder";
 }
 
-std::string cublaslt_config(const Gemm& op, const DeviceInfo&) {
-    return std::string(is_tn(problem(op).b) ? "tn" : "nn") +
-           (timing_wanted() ? ", fastest of the heuristic's candidates" : ", the heuristic's first");
+std::string cublaslt_config(const Gemm& op, const DeviceInfo&) { return is_tn(problem(op).b) ? "tn" : "nn"; }
+
+Readiness cublaslt_prepare(const Gemm& op, Context& context) {
+    const Plan& plan = plan_for(slot_of(context), op, context);
+    return {plan.reason, plan.how};
 }
 
-bool cublaslt_launch(const Gemm& op, Context& context) {
-    Slot& slot = context.slot<Slot>();
-    if (slot.handle == nullptr) {
-        const CublasLt& lt = CublasLt::get();
-        cublasLtHandle_t made = nullptr;
-        lt.require(lt.Create(&made), "starting the library");
-        slot.handle.reset(made);
-    }
+void cublaslt_launch(const Gemm& op, Context& context) {
+    Slot& slot = slot_of(context);
     Plan& plan = plan_for(slot, op, context);
-    if (!plan.usable) return false;
+    if (plan.reason != nullptr) throw Refused();
     set_pointers(plan, op);
     // Always the same size, so that scratch never moves under a captured graph for this op's sake.
     void* workspace = plan.workspace > 0 ? context.scratch(kWorkspace) : nullptr;
     const Pointers at{op.a.data, op.b.data, op.residual ? op.residual.data : nullptr, op.out.data};
     const cublasStatus_t status =
-        multiply(slot, plan, plan.algo, at, workspace, plan.workspace, context.stream());
+        multiply(slot.handle.get(), plan, plan.algo, at, workspace, plan.workspace, context.stream());
     // The heuristic accepts some problems that the product then refuses; nothing was queued.
-    plan.usable = status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE;
-    if (plan.usable) CublasLt::get().require(status, "multiplying");
-    return plan.usable;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
+        plan.reason = "it refused the product that its heuristic had offered";
+        throw Refused();
+    }
+    CublasLt::get().require(status, "multiplying");
 }
 
 }  // namespace weft::gemm

@@ -6,6 +6,7 @@
 #include "ops/gemm/gemm.h"
 #include "weft/context.h"
 #include "weft/device_info.h"
+#include "weft/op.h"
 
 namespace weft::gemm {
 
@@ -16,9 +17,9 @@ const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device);
 const char* cublaslt_decline(const Gemm& op, const DeviceInfo& device);
 std::string cublaslt_config(const Gemm& op, const DeviceInfo& device);
 
-// False where its heuristic knows no algorithm for the problem. The first call of a problem chooses a plan:
-// outside a capture by timing the heuristic's candidates, inside one the heuristic's first that needs no
-// workspace.
-bool cublaslt_launch(const Gemm& op, Context& context);
+// Chooses how a problem is computed, at its first call: as `weft tune` has timed it, by timing where the context asks for
+// that, else as the library's heuristic says, which allocates nothing and waits for nothing.
+Readiness cublaslt_prepare(const Gemm& op, Context& context);
+void cublaslt_launch(const Gemm& op, Context& context);
 
 }  // namespace weft::gemm

@@ -87,6 +87,8 @@ std::vector<std::string> places() {
     return places;
 }
 
+const CublasLt* replaced = nullptr;
+
 bool load(CublasLt& library) {
     void* handle = nullptr;
     for (const std::string& place : places()) {
@@ -107,7 +109,10 @@ bool load(CublasLt& library) {
 
 }  // namespace
 
+void CublasLt::replace(const CublasLt* other) { replaced = other; }
+
 const CublasLt* CublasLt::find() {
+    if (replaced != nullptr) return replaced;
     static CublasLt library;
     static const bool kFound = load(library);
     return kFound ? &library : nullptr;

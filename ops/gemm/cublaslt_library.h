@@ -15,6 +15,8 @@ struct CublasLt {
     X(Destroy) \
     X(Matmul) \
     X(MatmulAlgoGetHeuristic) \
+    X(MatmulAlgoCheck) \
+    X(GetVersion) \
     X(MatmulDescCreate) \
     X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) \
         X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute) \
@@ -24,6 +26,8 @@ struct CublasLt {
     WEFT_CUBLASLT_FUNCTIONS(WEFT_CUBLASLT_MEMBER)
 #undef WEFT_CUBLASLT_MEMBER
 
+    // Puts a library of a test's own in place; null: the one that is installed again.
+    static void replace(const CublasLt* other);
     // The library, or null where it is not installed. Looked for once a process, and never unloaded.
     static const CublasLt* find();
     // The same where it is known to be there; throws otherwise.

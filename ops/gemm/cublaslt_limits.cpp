@@ -83,7 +83,8 @@ const char* cublaslt_decline(const Gemm& op, const DeviceInfo& device) {
     return why != nullptr ? why : "weft was built without cublasLt.h";
 }
 std::string cublaslt_config(const Gemm&, const DeviceInfo&) { return ""; }
-bool cublaslt_launch(const Gemm&, Context&) { return false; }
+Readiness cublaslt_prepare(const Gemm&, Context&) { return {"weft was built without cublasLt.h"}; }
+void cublaslt_launch(const Gemm&, Context&) { throw Refused(); }
 #endif
 
 }  // namespace weft::gemm

@@ -86,18 +86,6 @@ void launch_fma(const Gemm& op, Context& context) {
         context.stream(), args);
 }
 
-#if !defined(WEFT_EMULATOR)
-// What only its heuristic knows it can't do falls through to the next in the list.
-void launch_cublaslt(const Gemm& op, Context& context) {
-    if (gemm::cublaslt_launch(op, context)) return;
-    switch (gemm::own_kernel(op, context)) {
-        case gemm::Own::wgmma: return launch_gemm_wgmma(op, context);
-        case gemm::Own::mma_sync: return launch_mma(op, context);
-        case gemm::Own::fma: return launch_fma(op, context);
-    }
-}
-#endif
-
 std::string describe_mma(const Gemm& op, const DeviceInfo& device) {
     return gemm::to_string(gemm::mma_config(op, device));
 }
@@ -111,7 +99,8 @@ const RegisterImplementations<Gemm> kKernels{
     kit::kTarget,
     {
 #if !defined(WEFT_EMULATOR)
-        {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, launch_cublaslt},
+        {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, gemm::cublaslt_launch,
+         gemm::cublaslt_prepare},
 #endif
         {"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
         {"mma_sync", gemm::mma_decline, describe_mma, launch_mma},

@@ -65,12 +65,4 @@ const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
     return nullptr;
 }
 
-Own own_kernel(const Gemm& op, const Context& context) {
-    if (wgmma_decline(op, context.info()) == nullptr && !context.avoids("wgmma")) return Own::wgmma;
-    if (mma_decline(op, context.info()) == nullptr && !context.avoids("mma_sync")) return Own::mma_sync;
-    if (!context.avoids("fma")) return Own::fma;
-    throw Error(ErrorCode::unsupported, "gemm", "",
-                "cublaslt has no way to compute this, and the context leaves the other implementations out");
-}
-
 }  // namespace weft::gemm

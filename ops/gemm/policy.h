@@ -22,11 +22,6 @@ std::string to_string(const MmaConfig& config);
 // Why not mma.sync; null where it takes the call.
 const char* mma_decline(const Gemm& op, const DeviceInfo& device);
 
-// Which kernel of ours takes a call that the vendor's library turns out not to. Throws Error(unsupported) where
-// the context leaves them out: whoever asked for the library alone must not be given another's result.
-enum class Own { wgmma, mma_sync, fma };
-Own own_kernel(const Gemm& op, const Context& context);
-
 constexpr std::int64_t tile_rows(MmaConfig::Tile tile) {
     return tile == MmaConfig::Tile::large ? 128 : tile == MmaConfig::Tile::small ? 64 : 16;
 }

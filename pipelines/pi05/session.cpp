@@ -58,7 +58,7 @@ std::vector<LabelTime> by_label(const Steps& steps, Context& context, int repeat
         if (it == labels.end()) {
             labels.push_back({.label = step.label,
                               .op = step.op,
-                              .implementation = step.implementation,
+                              .implementation = step.implementation(),
                               .config = step.config,
                               .math = step.work.math});
             it = labels.end() - 1;
@@ -138,6 +138,7 @@ SessionResult run_session(const SessionOptions& options, const std::function<voi
     const OwnedStream stream(options.device);
     Context context(options.device, stream.get());
     for (const std::string& name : options.avoid) context.avoid(name);
+    context.set_tuning(true);  // once, before the capture
 
     say(fmt::format("loading {} layers as {} on {}", result.config.layers, name(options.dtype),
                     context.info().name));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,10 @@
 namespace weft {
 
 struct Step {
-    std::string label;  // what it does in the model: "gate_up", "attention"
-    std::string op;     // which op does it
-    std::string implementation, config;
+    std::string label;                            // what it does in the model: "gate_up", "attention"
+    std::string op;                               // which op does it
+    std::function<std::string()> implementation;  // known for good once it has run
+    std::string config;
     Work work;
     std::function<void()> run;
 };
@@ -24,15 +26,14 @@ class Steps {
 
     template <class Op>
     void add(std::string label, const Op& op) {
-        Prepared<Op> call(op, *context_);
-        const std::string implementation = call.implementation();
+        const auto call = std::make_shared<Prepared<Op>>(op, *context_);
         std::string config;
         const auto device = static_cast<int>(context_->device().type);
         for (const AnyImplementation& i : find_op(Op::kName)->implementations[device]) {
-            if (i.name == implementation) config = i.config(&op, context_->info());
+            if (i.name == call->implementation()) config = i.config(&op, context_->info());
         }
-        steps_.push_back({std::move(label), std::string(Op::kName), implementation, std::move(config),
-                          Op::contract().work(&op), call});
+        steps_.push_back({std::move(label), std::string(Op::kName), [call] { return call->implementation(); },
+                          std::move(config), Op::contract().work(&op), [call] { (*call)(); }});
     }
 
     const std::vector<Step>& all() const { return steps_; }

@@ -31,6 +31,7 @@ Bench::Bench(const Case& c, Device device, const BenchOptions& options, Stream s
 Callable Bench::implementation(Side side, const std::string& only) {
     contexts_.push_back(std::make_unique<Context>(context().device(), context().stream()));
     Context* context = contexts_.back().get();
+    context->set_tuning(true);  // of a library the best it has, as `weft tune` would have it
     for (const AnyImplementation& i : case_.op().implementations[static_cast<int>(context->device().type)]) {
         if (!only.empty() && i.name != only) context->avoid(i.name);
     }
@@ -40,6 +41,7 @@ Callable Bench::implementation(Side side, const std::string& only) {
     callable.call = [this, context](std::size_t set) {
         detail::run(case_.op(), rotation_[set].call(), *context);
     };
+    callable.taken = [this, context] { return taken_by(case_, instance_.call(), *context); };
     return callable;
 }
 
@@ -49,7 +51,7 @@ void Bench::add_weft() { add(implementation(Side::weft, options_.implementation)
 
 void Bench::add_vendors() {
     const std::string name = chosen(), own = name.substr(0, name.find(' '));
-    for (const Verdict& v : explain(case_.op(), instance_.call(), context().info())) {
+    for (const Verdict& v : explain(case_.op(), instance_.call(), context())) {
         const bool vendor =
             std::find(std::begin(kVendors), std::end(kVendors), v.implementation) != std::end(kVendors);
         if (vendor && v.reason.empty() && v.implementation != own)

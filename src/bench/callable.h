@@ -14,6 +14,8 @@ struct Callable {
     Side side = Side::baseline;
     // Queues one call on operand set `set`, from the host: what eager time measures.
     std::function<void(std::size_t set)> call;
+    // The name once more, after the first call: a library may have refused what it was chosen for. Absent: it stays.
+    std::function<std::string()> taken;
     // Makes what queues `calls` calls at once, call i on set i modulo `sets`. Absent: `call`, captured.
     std::function<std::function<void()>(std::size_t sets, std::size_t calls)> record;
     // False for what works on a stream of its own: it has no device time, only the host's.

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/cuda_api.h"
 #include "weft/case.h"
 #include "weft/graph.h"
 #include "weft/memory.h"
@@ -80,8 +81,10 @@ double matrix_tflops(Context& context, const char* dtype, const char* scales) {
 }
 
 CardRates measure(Device device) {
+    const cuda::DeviceGuard guard(device);  // these kernels are launched as they are, not by an op
     const OwnedStream stream(device);
     Context context(device, stream.get());
+    context.set_tuning(true);
     const CardKernels& kernels = card_kernels(device.type);
     CardRates rates;
     {

@@ -8,6 +8,7 @@
 
 #include "bench/card_calls.h"
 #include "bench/rotation.h"
+#include "core/cuda_api.h"
 #include "weft/error.h"
 #include "weft/graph.h"
 #include "weft/memory.h"
@@ -158,6 +159,7 @@ void Contest::add_noise(Measurement& m) {
 }
 
 Measurement Contest::run() {
+    const cuda::DeviceGuard guard(context_.device());  // for the card's own kernels, which no op launches
     Measurement m;
     m.work = work_;
     m.floor_us = floor_us(work_, info_);
@@ -170,6 +172,7 @@ Measurement Contest::run() {
         result.side = callable.side;
         result.computes = !callable.check;
         result.why = check_first(callable, result);
+        if (callable.taken) result.name = callable.taken();
     }
     add_noise(m);
     Sampler sampler(context_, sets(), sample_);

@@ -43,7 +43,7 @@ struct GpuClock::Library {
         if (start() != kSuccess) return false;
         shutdown = symbol<int (*)()>(handle, "nvmlShutdown");
         // The driver's order of cards need not be CUDA's: the bus id says which one it is.
-        return by_bus(cuda::bus_id(index).c_str(), &device) == kSuccess;
+        return by_bus(cuda::api().bus_id(index).c_str(), &device) == kSuccess;
     }
     void* handle = nullptr;
     void* device = nullptr;

@@ -5,7 +5,6 @@
 
 #include <list>
 
-#include "core/cuda_api.h"
 #include "weft/dlpack.h"
 
 namespace weft::binding {
@@ -27,26 +26,10 @@ Context& context_for(Device device) {
     return contexts.emplace_front(device, stream);
 }
 
-// Kernels are launched on the current device; the caller's may be another.
-class CurrentDevice {
-   public:
-    explicit CurrentDevice(Device device)
-        : before_(device.type == DeviceType::cuda ? cuda::select_device(device.index) : -1) {}
-    ~CurrentDevice() {
-        if (before_ >= 0) cuda::restore_device(before_);
-    }
-    CurrentDevice(const CurrentDevice&) = delete;
-    CurrentDevice& operator=(const CurrentDevice&) = delete;
-
-   private:
-    int before_;
-};
-
 }  // namespace
 
 void run(const OpEntry& entry, const Call& call) {
     try {
-        const CurrentDevice current(call.device());
         detail::run(entry, call.op(), context_for(call.device()));
     } catch (const Error& error) {
         call.rethrow(error);

@@ -42,6 +42,7 @@ Command verify_command();
 Command fuzz_command();
 Command explain_command();
 Command bench_command();
+Command tune_command();
 Command run_command();
 Command task_command();
 Command demo_command();

@@ -45,7 +45,7 @@ std::vector<std::string> words_after(const Command& command) {
         if (argument.name().starts_with("--")) words.push_back(argument.name());
     }
     const bool takes_ops = command.name == "show" || command.name == "verify" || command.name == "fuzz" ||
-                           command.name == "explain" || command.name == "bench";
+                           command.name == "explain" || command.name == "bench" || command.name == "tune";
     if (takes_ops) {
         for (const std::string& op : ops()) words.push_back(op);
     }

@@ -25,12 +25,19 @@ const DeviceInfo& pick_info(const std::string& word) {
                                       fmt::join(device_names(), ", ")));
 }
 
-// The list that `device` would use. A build without CUDA kernels has none for GPUs; the emulator's is made of
-// the same sources.
-const std::vector<AnyImplementation>& list_for(const OpEntry& op, const DeviceInfo& device, bool& emulated) {
-    const auto& own = op.implementations[static_cast<int>(device.type)];
-    emulated = own.empty() && device.type == DeviceType::cuda;
-    return emulated ? op.implementations[static_cast<int>(DeviceType::emulator)] : own;
+// The verdicts of the list that `device` would use. A build without CUDA kernels has none for GPUs; the emulator's is
+// made of the same sources. A device that is here also has its libraries asked.
+std::vector<Verdict> verdicts_of(const OpEntry& op, const void* call, const std::string& word,
+                                 const DeviceInfo& device, bool& emulated) {
+    emulated = op.implementations[static_cast<int>(device.type)].empty() && device.type == DeviceType::cuda;
+    if (emulated) {
+        DeviceInfo stand_in = device;
+        stand_in.type = DeviceType::emulator;
+        return explain(op, call, stand_in);
+    }
+    if (find_device(word) != nullptr) return explain(op, call, device);
+    Context context(pick_device(word));
+    return explain(op, call, context);
 }
 
 int explain_case(const Arguments& a) {
@@ -46,18 +53,16 @@ int explain_case(const Arguments& a) {
     Work work;
     c.with_call({device.type, 0}, [&](const void* call) {
         work = c.contract().work(call);
-        for (const AnyImplementation& i : list_for(c.op(), device, emulated)) {
-            const char* reason = i.decline(call, device);
-            const std::string config = reason == nullptr ? i.config(call, device) : "";
-            const bool first = reason == nullptr && !accepted;
-            accepted = accepted || reason == nullptr;
-            rows.push_back({first ? "->" : "", i.name,
-                            reason == nullptr ? (first ? "chosen" : "would take it") : "declines",
-                            reason == nullptr ? config : reason});
-            verdicts.push_back({{"implementation", i.name},
+        for (const Verdict& v : verdicts_of(c.op(), call, a.device, device, emulated)) {
+            const bool accepts = v.reason.empty(), first = accepts && !accepted;
+            accepted = accepted || accepts;
+            rows.push_back({first ? "->" : "", v.implementation,
+                            accepts ? (first ? "chosen" : "would take it") : "declines",
+                            accepts ? v.config : v.reason});
+            verdicts.push_back({{"implementation", v.implementation},
                                 {"chosen", first},
-                                {"declined", reason == nullptr ? "" : reason},
-                                {"config", config}});
+                                {"declined", v.reason},
+                                {"config", v.config}});
         }
     });
     if (a.json) {

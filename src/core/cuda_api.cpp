@@ -1,4 +1,4 @@
-// The CUDA runtime (WEFT_HAS_CUDA), or its absence.
+// The table of the CUDA runtime (WEFT_HAS_CUDA), or of its absence; the device that is selected.
 #include "core/cuda_api.h"
 
 #include "weft/error.h"
@@ -14,11 +14,7 @@ void require(cudaError_t status, const char* what) {
     throw Error(ErrorCode::cuda, "", "", std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-}  // namespace
-
-bool compiled() { return true; }
-
-int device_count() {
+int device_count() noexcept {
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
     cudaGetLastError();  // no driver is an answer, not a failure to report later
@@ -44,17 +40,15 @@ std::string bus_id(int index) {
     return text;
 }
 
-int select_device(int index) {
-    int before = index;
-    require(cudaGetDevice(&before), "asking for the device");
-    if (before != index) require(cudaSetDevice(index), "selecting the device");
-    return before;
+int selected() {
+    int device = 0;
+    require(cudaGetDevice(&device), "asking for the device");
+    return device;
 }
 
-void restore_device(int index) noexcept { cudaSetDevice(index); }
+void select(int device) { require(cudaSetDevice(device), "selecting the device"); }
 
-void* allocate(int index, std::size_t bytes) {
-    require(cudaSetDevice(index), "selecting the device");
+void* allocate(std::size_t bytes) {
     void* data = nullptr;
     require(cudaMalloc(&data, bytes), "allocating device memory");
     return data;
@@ -83,8 +77,7 @@ bool is_capturing(void* stream) {
     return status != cudaStreamCaptureStatusNone;
 }
 
-std::shared_ptr<void> make_stream(int index) {
-    require(cudaSetDevice(index), "selecting the device");
+std::shared_ptr<void> make_stream() {
     cudaStream_t stream = nullptr;
     require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
     return {stream, [](void* s) { cudaStreamDestroy(static_cast<cudaStream_t>(s)); }};
@@ -137,6 +130,7 @@ double time_us(void* stream, const std::function<void()>& work, const std::funct
     return static_cast<double>(milliseconds) * 1000;
 }
 
+}  // namespace
 }  // namespace weft::cuda
 
 #else
@@ -146,25 +140,56 @@ namespace {
 
 [[noreturn]] void absent() { throw Error(ErrorCode::cuda, "", "", "weft was built without CUDA"); }
 
-}  // namespace
-
-bool compiled() { return false; }
-int device_count() { return 0; }
+int device_count() noexcept { return 0; }
 Properties properties(int) { absent(); }
 std::string bus_id(int) { absent(); }
-int select_device(int) { absent(); }
-void restore_device(int) noexcept {}
-void* allocate(int, std::size_t) { absent(); }
+int selected() { absent(); }
+void select(int) { absent(); }
+void* allocate(std::size_t) { absent(); }
 void release(void*) noexcept {}
 void copy(void*, const void*, std::size_t) { absent(); }
 void fill(void*, int, std::size_t) { absent(); }
 void synchronize(void*) { absent(); }
 bool is_capturing(void*) { absent(); }
-std::shared_ptr<void> make_stream(int) { absent(); }
+std::shared_ptr<void> make_stream() { absent(); }
 std::shared_ptr<void> capture(void*, const std::function<void()>&, int&) { absent(); }
 void launch_graph(void*, void*) { absent(); }
 double time_us(void*, const std::function<void()>&, const std::function<void()>&) { absent(); }
 
+}  // namespace
 }  // namespace weft::cuda
 
 #endif
+
+namespace weft::cuda {
+namespace {
+
+constexpr Api kOwn = {
+    device_count, properties,  bus_id,       selected,    select,  allocate,     release, copy,
+    fill,         synchronize, is_capturing, make_stream, capture, launch_graph, time_us,
+};
+const Api* current = &kOwn;
+
+}  // namespace
+
+const Api& api() { return *current; }
+
+void replace_api(const Api* other) { current = other != nullptr ? other : &kOwn; }
+
+DeviceGuard::DeviceGuard(Device device) {
+    if (device.type != DeviceType::cuda) return;
+    const int before = api().selected();
+    if (before == device.index) return;
+    api().select(device.index);
+    before_ = before;
+}
+
+DeviceGuard::~DeviceGuard() {
+    if (before_ < 0) return;
+    try {
+        api().select(before_);
+    } catch (const Error&) {  // it was selected before; a destructor has nobody to tell
+    }
+}
+
+}  // namespace weft::cuda

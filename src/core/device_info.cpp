@@ -71,7 +71,7 @@ DeviceInfo host(DeviceType type) {
 }
 
 DeviceInfo query_cuda(int index) {
-    cuda::Properties p = cuda::properties(index);  // throws where there is none
+    cuda::Properties p = cuda::api().properties(index);  // throws where there is none
     DeviceInfo d;
     for (const Known& k : known()) {
         if (p.name.find(k.marketing) != std::string::npos) {
@@ -117,6 +117,6 @@ std::vector<std::string> device_names() {
     return names;
 }
 
-int cuda_device_count() { return cuda::device_count(); }
+int cuda_device_count() { return cuda::api().device_count(); }
 
 }  // namespace weft

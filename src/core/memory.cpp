@@ -18,7 +18,8 @@ constexpr std::size_t kAlignment = 256;
 
 void* allocate_raw(Device device, std::size_t bytes) {
     if (bytes == 0) return nullptr;
-    if (device.type == DeviceType::cuda) return cuda::allocate(device.index, bytes);
+    const cuda::DeviceGuard guard(device);
+    if (device.type == DeviceType::cuda) return cuda::api().allocate(bytes);
     void* data =
         nullptr;  // posix_memalign keeps the exact size, so AddressSanitizer sees the first byte past it
     if (posix_memalign(&data, kAlignment, bytes) != 0) {
@@ -29,7 +30,7 @@ void* allocate_raw(Device device, std::size_t bytes) {
 
 void release_raw(Device device, void* data) noexcept {
     if (data == nullptr) return;
-    device.type == DeviceType::cuda ? cuda::release(data) : std::free(data);
+    device.type == DeviceType::cuda ? cuda::api().release(data) : std::free(data);
 }
 
 bool is_host(Device device) { return device.type != DeviceType::cuda; }
@@ -59,7 +60,8 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
     if (is_host(to_device) && is_host(from_device)) {
         std::memcpy(to, from, bytes);
     } else {
-        cuda::copy(to, from, bytes);
+        const cuda::DeviceGuard guard(is_host(to_device) ? from_device : to_device);
+        cuda::api().copy(to, from, bytes);
     }
 }
 
@@ -74,15 +76,18 @@ void copy(const Tensor& to, const Tensor& from) {
 
 void fill_bytes(void* data, Device device, int byte, std::size_t bytes) {
     if (bytes == 0) return;
-    is_host(device) ? static_cast<void>(std::memset(data, byte, bytes)) : cuda::fill(data, byte, bytes);
+    const cuda::DeviceGuard guard(device);
+    is_host(device) ? static_cast<void>(std::memset(data, byte, bytes)) : cuda::api().fill(data, byte, bytes);
 }
 
 void synchronize(Device device, Stream stream) {
-    if (!is_host(device)) cuda::synchronize(stream.handle);
+    const cuda::DeviceGuard guard(device);
+    if (!is_host(device)) cuda::api().synchronize(stream.handle);
 }
 
 bool is_capturing(Device device, Stream stream) {
-    return !is_host(device) && cuda::is_capturing(stream.handle);
+    const cuda::DeviceGuard guard(device);
+    return !is_host(device) && cuda::api().is_capturing(stream.handle);
 }
 
 Context::Context(Device device, Stream stream)
@@ -93,6 +98,8 @@ Context::Context(Context&& other) noexcept
       stream_(other.stream_),
       info_(other.info_),
       avoided_(std::move(other.avoided_)),
+      tuning_(other.tuning_),
+      plans_(std::move(other.plans_)),
       scratch_(std::exchange(other.scratch_, nullptr)),
       scratch_bytes_(std::exchange(other.scratch_bytes_, 0)),
       slots_(std::move(other.slots_)) {}
@@ -101,6 +108,8 @@ Context& Context::operator=(Context&& other) noexcept {
     std::swap(stream_, other.stream_);
     std::swap(info_, other.info_);
     std::swap(avoided_, other.avoided_);
+    std::swap(tuning_, other.tuning_);
+    std::swap(plans_, other.plans_);
     std::swap(scratch_, other.scratch_);
     std::swap(scratch_bytes_, other.scratch_bytes_);
     std::swap(slots_, other.slots_);
@@ -117,12 +126,16 @@ void* Context::scratch(std::size_t bytes) {
                 "on the same stream before capturing it",
                 bytes, scratch_bytes_));
     }
-    synchronize(device_, stream_);  // queued work may still use the old memory
+    if (scratch_ != nullptr) synchronize(device_, stream_);  // queued work may still use the old memory
     release_raw(device_, std::exchange(scratch_, nullptr));
     scratch_bytes_ = 0;
     scratch_ = allocate_raw(device_, bytes);
     scratch_bytes_ = bytes;
     return scratch_;
+}
+
+void Context::finish() {
+    if (scratch_ != nullptr) synchronize(device_, stream_);
 }
 
 }  // namespace weft

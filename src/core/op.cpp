@@ -8,6 +8,10 @@
 #include <cstring>
 #include <map>
 
+#include "core/cuda_api.h"
+#if WEFT_HAS_EMULATOR
+#include "emulator/emulator.h"
+#endif
 #include "weft/case.h"
 
 namespace weft {
@@ -36,30 +40,31 @@ Log& log_state() {
     return log;
 }
 
-// Why an implementation does not get the call; empty where it does.
-std::string refusal(const Verdict& v, const Context& context) {
-    return context.avoids(v.implementation) ? "left out by the context" : v.reason;
-}
+constexpr const char* kLeftOut = "left out by the context";
 
-void log_dispatch(const OpEntry& entry, const void* op, const Context& context) {
+void log_dispatch(const OpEntry& entry, const void* op, Context& context) {
     std::string line = fmt::format("weft {} {}", context.info().name, Case::of(entry, op).line());
-    for (const Verdict& v : explain(entry, op, context.info())) {
-        const std::string why_not = refusal(v, context);
-        line += why_not.empty()    ? fmt::format("\n  {}: chosen ({})", v.implementation, v.config)
-                : v.reason.empty() ? fmt::format("\n  {}: {}", v.implementation, why_not)
-                                   : fmt::format("\n  {}: declined, {}", v.implementation, why_not);
-        if (why_not.empty()) break;
+    for (const Verdict& v : explain(entry, op, context)) {
+        line += v.reason.empty()       ? fmt::format("\n  {}: chosen ({})", v.implementation, v.config)
+                : v.reason == kLeftOut ? fmt::format("\n  {}: {}", v.implementation, v.reason)
+                                       : fmt::format("\n  {}: declined, {}", v.implementation, v.reason);
+        if (v.reason.empty()) break;
     }
     log_state().sink(line);
 }
 
-[[noreturn]] void all_declined(const OpEntry& entry, const void* op, const Context& context) {
+[[noreturn]] void all_declined(const OpEntry& entry, const void* op, Context& context) {
     std::string message = fmt::format("no implementation for {} takes this call", context.info().name);
-    for (const Verdict& v : explain(entry, op, context.info())) {
-        message += fmt::format("; {}: {}", v.implementation, refusal(v, context));
-    }
+    for (const Verdict& v : explain(entry, op, context))
+        message += fmt::format("; {}: {}", v.implementation, v.reason);
     message += fmt::format("\n  {}", Case::of(entry, op).line());
     throw Error(ErrorCode::unsupported, entry.contract().name(), "", message);
+}
+
+// What a context adds to an implementation that does not decline by itself.
+Readiness readiness(const AnyImplementation& i, const void* op, Context& context) {
+    if (context.avoids(i.name)) return {kLeftOut};
+    return i.prepare ? i.prepare(op, context) : Readiness{};
 }
 
 }  // namespace
@@ -115,25 +120,43 @@ const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& c
                     fmt::format("is on {}:{}, but the context is for {}:{}", name(device.type), device.index,
                                 name(context.device().type), context.device().index));
     }
+    const cuda::DeviceGuard guard(device);
     if (log_state().enabled) log_dispatch(entry, op, context);
     for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
-        if (i.decline(op, context.info()) == nullptr && !context.avoids(i.name)) return &i;
+        if (i.decline(op, context.info()) == nullptr && readiness(i, op, context).reason == nullptr)
+            return &i;
     }
     all_declined(entry, op, context);
 }
 
-void run(const OpEntry& entry, const void* op, Context& context) {
-    const Contract& contract = entry.contract();
-    contract.check_call(op);
-    if (contract.is_empty(op)) return;
-    const AnyImplementation* chosen = choose(entry, op, context);
-    try {
-        chosen->launch(op, context);
-    } catch (const Error& e) {
-        if (e.code() == ErrorCode::invalid_argument) throw;
-        throw Error(e.code(), contract.name(), e.field(),
-                    fmt::format("{} ({}): {}", chosen->name, Case::of(entry, op).line(), e.message()));
+const AnyImplementation* launch(const OpEntry& entry, const AnyImplementation* chosen, const void* op,
+                                Context& context) {
+    const cuda::DeviceGuard guard(context.device());
+#if WEFT_HAS_EMULATOR
+    const emulator::StreamScope scope(context.stream().handle);
+#endif
+    while (true) {
+        try {
+            chosen->launch(op, context);
+            return chosen;
+        } catch (const Refused&) {
+            const AnyImplementation* next = choose(entry, op, context);
+            if (next == chosen) {
+                throw Error(ErrorCode::internal, entry.contract().name(), "",
+                            chosen->name + " refused a call that it still takes");
+            }
+            chosen = next;
+        } catch (const Error& e) {
+            if (e.code() == ErrorCode::invalid_argument) throw;
+            throw Error(e.code(), entry.contract().name(), e.field(),
+                        fmt::format("{} ({}): {}", chosen->name, Case::of(entry, op).line(), e.message()));
+        }
     }
+}
+
+void run(const OpEntry& entry, const void* op, Context& context) {
+    entry.contract().check_call(op);
+    if (!entry.contract().is_empty(op)) launch(entry, choose(entry, op, context), op, context);
 }
 
 }  // namespace detail
@@ -144,6 +167,24 @@ std::vector<Verdict> explain(const OpEntry& entry, const void* op, const DeviceI
         const char* reason = i.decline(op, device);
         verdicts.push_back(
             {i.name, reason == nullptr ? "" : reason, reason == nullptr ? i.config(op, device) : ""});
+    }
+    return verdicts;
+}
+
+std::vector<Verdict> explain(const OpEntry& entry, const void* op, Context& context) {
+    const cuda::DeviceGuard guard(context.device());
+    std::vector<Verdict> verdicts = explain(entry, op, context.info());
+    const auto& list = entry.implementations[static_cast<int>(context.info().type)];
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+        Verdict& v = verdicts[i];
+        if (!v.reason.empty() && !context.avoids(v.implementation)) continue;
+        const auto [reason, how] = readiness(list[i], op, context);
+        if (reason != nullptr) {
+            v.reason = reason;
+            v.config.clear();
+        } else if (*how != '\0') {
+            v.config += (v.config.empty() ? "" : ", ") + std::string(how);
+        }
     }
     return verdicts;
 }

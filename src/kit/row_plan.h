@@ -228,7 +228,12 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
 class RowPlans {
    public:
     const RowPlan& find(const RowProblem& problem, const DeviceInfo& device) {
-        const Key key{problem,        device.arch, device.sms, device.max_cluster, device.shared_per_block,
+        const Key key{problem,
+                      device.arch,
+                      device.sms,
+                      device.max_cluster,
+                      device.shared_per_block,
+                      device.shared_per_sm,
                       device.l2_bytes};
         const auto mixed = static_cast<std::uint64_t>(problem.rows * 31 + problem.dim) * 0x9e3779b97f4a7c15u;
         Entry& entry = entries_[mixed >> 60];
@@ -239,8 +244,8 @@ class RowPlans {
    private:
     struct Key {
         RowProblem problem;
-        int arch = 0, sms = 0, max_cluster = 0, shared = 0;
-        std::int64_t l2 = 0;
+        int arch = 0, sms = 0, max_cluster = 0, shared_per_block = 0, shared_per_sm = 0;
+        long l2_bytes = 0;
         friend bool operator==(const Key&, const Key&) = default;
     };
     struct Entry {

@@ -10,6 +10,7 @@
 #include "io/gemma_checkpoint.h"
 #include "verify/fuzz.h"
 #include "weft/case.h"
+#include "weft/plans.h"
 
 namespace weft {
 namespace {
@@ -57,6 +58,33 @@ std::string plain(const Planted&, const DeviceInfo&) { return "threads=1"; }
 const RegisterReference<Planted> kReference{reference};
 const RegisterImplementations<Planted> kCpuList{DeviceType::cpu, {{"wrong", always, plain, wrong}}};
 const RegisterImplementations<Planted> kEmulatorList{DeviceType::emulator, {{"picky", never, plain, wrong}}};
+
+// Copies its input, by a way that it finds best for each length when it may look for one.
+struct Tunable {
+    static constexpr std::string_view kName = "tunable";
+    Tensor x, out;
+    static const Contract& contract() {
+        static const Contract c = Describe<Tunable>(std::string(kName), "out = x")
+                                      .in("x", &Tunable::x, "dim", kFloat, "what is copied")
+                                      .out("out", &Tunable::out, "dim", kFloat, "the copy")
+                                      .tolerance("exact")
+                                      .source("a test");
+        return c;
+    }
+};
+
+const RegisterImplementations<Tunable> kTunable{
+    DeviceType::cpu,
+    {{"ways", [](const Tunable&, const DeviceInfo&) -> const char* { return nullptr; },
+      [](const Tunable&, const DeviceInfo&) -> std::string { return "copy"; },
+      [](const Tunable&, Context&) {},
+      [](const Tunable& op, Context& context) -> Readiness {
+          const std::string key = std::to_string(op.x.dim(0));
+          if (context.plans().find("ways", key) != nullptr) return {nullptr, "known"};
+          if (!context.tuning()) return {nullptr, "guessed"};
+          context.plans().set("ways", key, "the third");
+          return {nullptr, "timed"};
+      }}}};
 
 int pipeline_layers = 0;
 const cli::RegisterPipeline kPipeline{
@@ -233,6 +261,32 @@ TEST(Doctor, AnswersForEveryPart) {
     EXPECT_EQ(report["findings"].size(), 8u);
     for (const auto& f : report["findings"]) EXPECT_FALSE(f["detail"].get<std::string>().empty());
     EXPECT_EQ(weft({"doctor"}).code, 0);
+}
+
+TEST(Tune, WritesChoicesThatContextsRead) {
+    const std::string path = std::filesystem::temp_directory_path() / "weft_test_tune.json";
+    std::filesystem::remove(path);
+    const Result r = weft({"tune", "tunable x=fp32[5]", "--device", "cpu", "--out", path});
+    EXPECT_EQ(r.code, 0) << r.error;
+    EXPECT_THAT(r.out,
+                AllOf(HasSubstr("tunable x=fp32[5]"), HasSubstr("ways: copy, timed"), HasSubstr(path)));
+    EXPECT_THAT(weft({"tune", "tunable x=fp32[6]", "--device", "cpu", "--out", path}).out,
+                HasSubstr("timed"));
+    EXPECT_THAT(weft({"tune", "tunable x=fp32[5]", "--device", "cpu", "--out", path}).out,
+                HasSubstr("known"));
+    ASSERT_EQ(setenv("WEFT_PLANS", path.c_str(), 1), 0);
+    EXPECT_THAT(weft({"explain", "tunable x=fp32[6]", "--device", "cpu"}).out, HasSubstr("copy, known"));
+    EXPECT_THAT(weft({"explain", "tunable x=fp32[7]", "--device", "cpu"}).out, HasSubstr("copy, guessed"));
+    ASSERT_EQ(setenv("WEFT_PLANS", "/nowhere.json", 1), 0);
+    EXPECT_EQ(weft({"explain", "tunable x=fp32[6]", "--device", "cpu"}).code, 2);
+    unsetenv("WEFT_PLANS");
+    std::filesystem::remove(path);
+}
+
+TEST(Tune, SaysWhereThereIsNothingToChoose) {
+    const Result r = weft({"tune", "planted x=bf16[4,4]", "--device", "cpu"});
+    EXPECT_EQ(r.code, 3);
+    EXPECT_THAT(r.error, HasSubstr("nothing to choose"));
 }
 
 TEST(Run, DispatchesToPipelines) {
