@@ -34,6 +34,22 @@ class Op:
         self.contract = contract
         self.name = contract.name
         self.function: tvm_ffi.Function = _library.function(f"op.{contract.name}")
+        # torch.compile traces through calls, and can't trace the lock of a cached property: all are worked out here.
+        for described in (contract, *contract.fields):
+            for name, member in vars(type(described)).items():
+                if isinstance(member, cached_property):
+                    getattr(described, name)
+        self.positional = tuple(field.name for field in contract.inputs)
+        # Every parameter in the signature's order: inputs, then by keyword options, outputs and their dtypes.
+        self.defaults: Values = {field.name: None if field.optional else MISSING for field in contract.inputs}
+        self.defaults |= {option.name: option.default for option in contract.options}
+        self.defaults |= {field.name: None for field in contract.outputs}
+        self.defaults |= {f"{field.name}_dtype": None for field in contract.typed_outputs}
+        # The library function's arguments: fields, then options, as the contract lists them.
+        self.order = (
+            *(field.name for field in contract.fields),
+            *(option.name for option in contract.options),
+        )
 
         # A named tuple for each choice of results, made once so that pytrees of equal outputs have equal types.
         optional = [field.name for field in contract.outputs if field.optional]
@@ -43,24 +59,6 @@ class Op:
             for count in range(len(optional) + 1)
             for chosen in itertools.combinations(optional, count)
         }
-
-    @cached_property
-    def positional(self) -> tuple[str, ...]:
-        return tuple(field.name for field in self.contract.inputs)
-
-    @cached_property
-    def defaults(self) -> Values:
-        """Every parameter in the signature's order: inputs, then by keyword options, outputs and their dtypes."""
-        defaults: Values = {field.name: None if field.optional else MISSING for field in self.contract.inputs}
-        defaults |= {option.name: option.default for option in self.contract.options}
-        defaults |= {field.name: None for field in self.contract.outputs}
-        return defaults | {f"{field.name}_dtype": None for field in self.contract.typed_outputs}
-
-    @cached_property
-    def order(self) -> tuple[str, ...]:
-        """The library function's arguments: fields, then options, as the contract lists them."""
-        fields, options = self.contract.fields, self.contract.options
-        return (*(field.name for field in fields), *(option.name for option in options))
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
         """The arguments by parameter. Raises TypeError as a Python function would."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -110,6 +113,32 @@ def test_dtype_arguments():
     assert (out.dtype, scale.dtype, scale.shape) == (torch.float8_e5m2, torch.float32, (4,))
     ids = torch.tensor([1, 0])
     assert weft.embedding(ids, torch.randn(2, 8).half()).dtype == torch.float16
+
+
+def test_a_product_of_fp8_is_bf16_unless_asked_otherwise():
+    a, b = torch.randn(4, 32).to(torch.float8_e4m3fn), torch.randn(8, 32).to(torch.float8_e5m2)
+    scale = torch.full((1,), 0.5)
+    out = weft.gemm(a, b, scale, scale)
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, weft.gemm(a, b, scale, scale, out_dtype=torch.float32).bfloat16())
+    assert weft.gemm(a, b, residual=torch.randn(4, 8).half()).dtype == torch.float16
+    assert weft.gemm(a, b, out_dtype="fp8_e4m3", out_scale=scale).dtype == torch.float8_e4m3fn
+
+
+FRESH = """
+import torch, weft
+def block(x, residual):
+    return weft.rms_norm(x, residual=residual, residual_out=residual).out
+x, residual = torch.randn(3, 32), torch.randn(3, 32)
+got = torch.compile(block, fullgraph=True, backend="aot_eager")(x, residual.clone())
+assert torch.equal(got, block(x, residual))
+"""
+
+
+def test_a_given_residual_out_compiles_in_a_fresh_process():
+    """Where no call has run before: dynamo traces through whatever is worked out at the first one."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", FRESH], env=environment, check=True, timeout=600)
 
 
 def test_parameters_are_constants_and_pytorch_says_so():
