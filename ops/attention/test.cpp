@@ -8,6 +8,7 @@
 #include "ops/attention/policy.h"
 #include "verify/verify.h"
 #include "weft/case.h"
+#include "weft/roofline.h"
 
 namespace weft {
 namespace {
@@ -51,6 +52,36 @@ TEST(Attention, RejectsWhatTheContractExcludes) {
                 HasSubstr("expected a value in [0, 1000000]"));
     EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] scale=1e-40"),
                 HasSubstr("attention.scale: expected 0 or a normal number"));
+}
+
+Work work(const std::string& line) {
+    Work found;
+    const Case c = Case::parse("attention " + line);
+    c.with_call(kCpu, [&](const void* call) { found = Attention::contract().work(call); });
+    return found;
+}
+
+// Two products of head_dim multiplications and additions a pair of a query and a key that it sees.
+TEST(Attention, CountsItsWork) {
+    const std::string fewer = "q=bf16[2,5,4,8] k=bf16[2,9,2,8] v=bf16[2,9,2,8]",
+                      more = "q=bf16[2,9,4,8] k=bf16[2,5,2,8] v=bf16[2,5,2,8]";
+    constexpr double kPair = 2 * 4 * (2 * 2 * 8);  // batches, query heads
+    EXPECT_EQ(work(fewer).flops, 5 * 9 * kPair);
+    EXPECT_EQ(work(fewer + " causal=true").flops, (5 + 6 + 7 + 8 + 9) * kPair);
+    EXPECT_EQ(work(more).flops, 9 * 5 * kPair);
+    EXPECT_EQ(work(more + " causal=true").flops, (1 + 2 + 3 + 4 + 5) * kPair) << "four queries see nothing";
+    constexpr double kElements = 2 * (5 * 4 + 9 * 2 + 9 * 2 + 5 * 4) * 8;  // q, k, v, out
+    EXPECT_EQ(work(fewer).bytes, 2 * kElements);
+    EXPECT_EQ(work(fewer + " lse=fp32[2,4,5]").bytes, 2 * kElements + 4 * (2 * 4 * 5));
+    EXPECT_EQ(work(fewer).math, DType::bf16);
+}
+
+TEST(Attention, ItsFloorIsThatOfItsWork) {
+    const DeviceInfo& h200 = *find_device("h200");
+    const Work prefill = work("q=bf16[1,4096,16,128] k=bf16[1,4096,16,128] v=bf16[1,4096,16,128]"),
+               decode = work("q=bf16[1,1,16,128] k=bf16[1,65536,16,128] v=bf16[1,65536,16,128]");
+    EXPECT_DOUBLE_EQ(floor_us(prefill, h200), 4.0 * 16 * 4096 * 4096 * 128 / (h200.half_tflops * 1e6));
+    EXPECT_DOUBLE_EQ(floor_us(decode, h200), 2 * 2.0 * 16 * 128 * (65536 + 1) / (h200.read_tbps * 1e6));
 }
 
 TEST(Attention, RejectsOverlapNullAndStrangerDevices) {
