@@ -126,7 +126,8 @@ Command fuzz_command() {
                 line.add("--cases", &a->options.cases, "how many an op").with_default();
                 line.add("--seed", &a->options.seed, "of the cases").with_default();
                 line.add("--device", &a->device, "cpu, emulator or cuda (default: the best here)");
-                line.add("--values", &a->values, "usual, wide, tiny, constant, special or all (the default)");
+                line.add("--values", &a->values,
+                         "usual, wide, tiny, constant, special, rising, ties or all (the default)");
                 line.add("--implementation", &a->options.implementation,
                          "only this one (default: half the cases as dispatched, half by any that accepts)");
                 line.add("--elements", &a->options.limits.elements, "most elements of a case").with_default();

@@ -52,8 +52,9 @@ Device pick_device(const std::string& word) {
 std::optional<Values> pick_values(const std::string& word) {
     if (word.empty() || word == "all") return std::nullopt;
     if (const auto values = parse_values(word)) return values;
-    throw Failure(kUsage,
-                  fmt::format("--values {}: expected usual, wide, tiny, constant, special or all", word));
+    throw Failure(
+        kUsage,
+        fmt::format("--values {}: expected usual, wide, tiny, constant, special, rising, ties or all", word));
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& names) {

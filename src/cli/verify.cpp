@@ -164,7 +164,7 @@ Command verify_command() {
                 line.add("--device", &a->device, "cpu, emulator or cuda (default: the best here)");
                 line.add("--seed", &a->seed, "of inputs and generated cases").with_default();
                 line.add("--values", &a->values,
-                         "usual, wide, tiny, constant, special or all (default: usual for a "
+                         "usual, wide, tiny, constant, special, rising, ties or all (default: usual for a "
                          "case, all in turn for generated ones)");
                 line.add("--implementation", &a->implementation, "run this one, not the first that accepts");
                 line.add("--order", &a->order, "emulator: run threads in a random order of this seed");

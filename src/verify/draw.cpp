@@ -13,27 +13,56 @@
 namespace weft {
 namespace {
 
-double shaped(double value, Values values, Random& random) {
+// Where an element stands: its row, and how far it is along that and along the tensor, from 0 to 1.
+struct Place {
+    std::int64_t row = 0;
+    double in_row = 0, in_tensor = 0;
+};
+
+// Halfway between two neighbours of a dtype that an output may be stored in, at magnitudes from 1/4 to 4.
+double tie(Random& random) {
+    constexpr DType kNarrow[] = {DType::fp8_e4m3, DType::fp8_e5m2, DType::fp4_e2m1, DType::bf16, DType::fp16};
+    const DType dtype = random.pick(kNarrow);
+    const double value =
+        round_to(dtype, (random.below(2) == 0 ? 1 : -1) * std::exp2(random.uniform() * 4 - 2));
+    const double next = decode(dtype, encode(dtype, value) + 1);
+    return std::isfinite(next) ? (value + next) / 2 : value;
+}
+
+double shaped(double value, Values values, const Place& place, std::uint64_t seed, Random& random) {
+    const bool plain = mix(seed ^ static_cast<std::uint64_t>(place.row)) % 2 == 0;
     switch (values) {
         case Values::usual: return value;
         case Values::wide: return value * std::exp2(static_cast<double>(random.below(17)) - 8);
-        case Values::tiny: return value * 0x1p-20;
-        case Values::constant: return 0.75;
+        case Values::tiny: return plain ? value : value * 0x1p-20;
+        case Values::constant:
+            return plain ? value
+                         : 0.75 + static_cast<double>(mix(seed + 7 * static_cast<std::uint64_t>(place.row)) %
+                                                      64) /
+                                      32;
         case Values::special: {
             constexpr double kSpecial[] = {std::numeric_limits<double>::quiet_NaN(),
                                            std::numeric_limits<double>::infinity(),
                                            -std::numeric_limits<double>::infinity(), -0.0};
             return random.below(400) == 0 ? kSpecial[random.below(4)] : value;
         }
+        case Values::rising: return value * (0.5 + 2 * place.in_row + 2 * place.in_tensor);
+        case Values::ties:
+            return random.below(2) == 0
+                       ? tie(random)
+                       : std::exp2(-static_cast<double>(random.below(12))) * (random.below(2) == 0 ? 1 : -1);
     }
     return value;
 }
 
-double draw(const Fill& fill, Values values, Random& random) {
+double draw(const Fill& fill, Values values, const Place& place, std::uint64_t seed, Random& random) {
     switch (fill.kind) {
-        case Fill::Kind::normal: return shaped(fill.low + fill.high * random.normal(), values, random);
-        case Fill::Kind::uniform:
-        case Fill::Kind::scale: return fill.low + (fill.high - fill.low) * random.uniform();
+        case Fill::Kind::normal:
+            return shaped(fill.low + fill.high * random.normal(), values, place, seed, random);
+        case Fill::Kind::scale:  // a power of two leaves ties where they are
+            if (values == Values::ties) return std::exp2(std::floor(std::log2(fill.high)));
+            return fill.low + (fill.high - fill.low) * random.uniform();
+        case Fill::Kind::uniform: return fill.low + (fill.high - fill.low) * random.uniform();
         default: return 0;
     }
 }
@@ -67,7 +96,14 @@ void draw_numbers(const Fill& fill, const Tensor& view, Values values, Random& r
     // Large tensors repeat their first elements, a prime number of them, so that no two rows are alike.
     constexpr std::int64_t kPeriod = 1'000'003;
     std::vector<std::uint64_t> codes(static_cast<std::size_t>(std::min(kPeriod, view.numel())));
-    for (std::uint64_t& code : codes) code = encode(view.dtype, draw(fill, values, random));
+    const std::int64_t dim = view.rank < 2 ? 1 : std::max<std::int64_t>(1, view.dim(-1));
+    const std::uint64_t seed = Random(random).bits();
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        const auto at = static_cast<std::int64_t>(i);
+        const Place place{at / dim, static_cast<double>(at % dim) / static_cast<double>(dim),
+                          static_cast<double>(i) / static_cast<double>(codes.size())};
+        codes[i] = encode(view.dtype, draw(fill, values, place, seed, random));
+    }
     fill_codes(view, codes);
 }
 
@@ -122,6 +158,21 @@ std::vector<std::int64_t> draw_together(const Fill& fill, std::int64_t count, st
     return at;
 }
 
+// Numbers at the ends of what a rule allows and beyond, that a 32-bit index takes for another.
+std::int64_t draw_outside(const Fill& fill, std::int64_t limit, Random& random) {
+    const std::int64_t end = limit == kUnknown ? static_cast<std::int64_t>(fill.high) : limit;
+    const std::int64_t within = random.below(std::max<std::int64_t>(1, end));
+    const std::int64_t kOutside[] = {end,
+                                     end + 1,
+                                     -1,
+                                     -1 - within,
+                                     (std::int64_t{1} << 31) + within,
+                                     (std::int64_t{1} << 32) + within,
+                                     (std::int64_t{1} << 40) + within,
+                                     within - (std::int64_t{1} << 32)};
+    return random.pick(kOutside);
+}
+
 std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, Random& random) {
     const auto below = [&](std::int64_t most) { return random.below(std::max<std::int64_t>(1, most)); };
     const auto high = static_cast<std::int64_t>(fill.high);
@@ -130,7 +181,7 @@ std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, Ran
             return limit <= 0 || (fill.or_none && random.below(7) == 0) ? -1 : below(limit);
         case Fill::Kind::positions: return below(limit == kUnknown ? high : std::min(high, limit));
         case Fill::Kind::count: return random.below(3) == 0 ? limit : below(limit + 1);
-        case Fill::Kind::mask: return random.below(4) == 0 ? 0 : 1;
+        case Fill::Kind::mask: return random.below(4) == 0 ? 0 : 1 + random.below(127);
         case Fill::Kind::uniform:
             return static_cast<std::int64_t>(fill.low) +
                    random.below(static_cast<std::int64_t>(fill.high - fill.low) + 1);
@@ -140,14 +191,17 @@ std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, Ran
 
 }  // namespace
 
-void draw_input(const Field& field, const Tensor& view, std::int64_t limit, Values values, Random random) {
-    if (is_floating(view.dtype)) return draw_numbers(field.fill, view, values, random);
-    const std::vector<std::int64_t> together = draw_together(field.fill, view.numel(), limit, random);
+void draw_input(const Field& field, const Tensor& view, std::int64_t limit, Drawing drawing, Random random) {
+    const Fill& fill = field.fill;
+    if (is_floating(view.dtype)) return draw_numbers(fill, view, drawing.values, random);
+    const bool outside = drawing.on_device && drawing.values == Values::special && fill.defined_outside;
+    const std::vector<std::int64_t> together = draw_together(fill, view.numel(), limit, random);
     std::size_t next = 0;
     for_each_offset(view, [&](std::int64_t i) {
-        store_integer(
-            view.dtype, view.data, i,
-            together.empty() ? draw_integer(field.fill, limit, view.dtype, random) : together[next++]);
+        std::int64_t value =
+            together.empty() ? draw_integer(fill, limit, view.dtype, random) : together[next++];
+        if (outside && random.below(4) == 0) value = draw_outside(fill, limit, random);
+        store_integer(view.dtype, view.data, i, value);
     });
 }
 

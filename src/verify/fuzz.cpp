@@ -13,9 +13,13 @@ std::uint64_t stream_of(const std::string& name) {  // every op draws its own nu
 }
 
 // A case that the implementation asked for takes, where one is.
-std::optional<Case> draw_case(const OpEntry& op, const FuzzOptions& options, Random& random) {
+std::optional<Case> draw_case(const OpEntry& op, const FuzzOptions& options, int index, Random& random) {
+    constexpr int kOneIn = 12;  // cases
     for (int attempt = 0; attempt < 200; ++attempt) {
-        auto c = generate(op, device_info(options.device), random, options.limits);
+        const bool large = index % kOneIn == kOneIn - 1;
+        auto c =
+            large ? generate_large(op, device_info(options.device), random, options.limits) : std::nullopt;
+        if (!c) c = generate(op, device_info(options.device), random, options.limits);
         if (!c || options.implementation.empty()) return c;
         const std::vector<std::string> takers = accepting(*c, options.device);
         if (std::find(takers.begin(), takers.end(), options.implementation) != takers.end()) return c;
@@ -40,6 +44,19 @@ Trial draw(const Case& c, const FuzzOptions& options, int index, Random& random)
     return trial;
 }
 
+// A trial that fails after others and passes alone: its command would not repeat that.
+Outcome attempt_after_others(const Trial& trial, Device device, std::map<std::string, Context>& contexts) {
+    auto& context =
+        contexts.try_emplace(trial.implementation, context_for(trial.c.op(), device, trial.implementation))
+            .first->second;
+    Outcome outcome = attempt_generated(trial, context);
+    if (!outcome.passed && !outcome.why.starts_with(name(ErrorCode::cuda)) &&
+        attempt_generated(trial, device).passed)
+        outcome.why +=
+            "; not where it is the first call of its context: something kept from an earlier call shows";
+    return outcome;
+}
+
 void count(FuzzReport& report, const Trial& trial, const Outcome& outcome, Device device) {
     ++report.cases;
     ++report.implementations[outcome.implementation.substr(0, outcome.implementation.find(' '))];
@@ -56,14 +73,19 @@ TrialSource::TrialSource(const OpEntry& op, const FuzzOptions& options)
     : op_(op), options_(options), random_(options.seed, stream_of(op.contract().name())) {}
 
 std::optional<Trial> TrialSource::next() {
-    const std::optional<Case> c = draw_case(op_, options_, random_);
+    const std::optional<Case> c = draw_case(op_, options_, index_, random_);
     if (!c) return std::nullopt;
     return draw(*c, options_, index_++, random_);
 }
 
 Outcome attempt_generated(const Trial& trial, Device device) {
+    Context context = context_for(trial.c.op(), device, trial.implementation);
+    return attempt_generated(trial, context);
+}
+
+Outcome attempt_generated(const Trial& trial, Context& context) {
     try {
-        return attempt(trial, device);
+        return attempt(trial, context);
     } catch (const std::exception& e) {
         Outcome outcome;
         outcome.passed = false;
@@ -76,10 +98,11 @@ FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options) {
     FuzzReport report;
     if (op.implementations[static_cast<int>(options.device.type)].empty()) return report;
     TrialSource source(op, options);
+    std::map<std::string, Context> contexts;  // by implementation
     for (int i = 0; i < options.cases; ++i) {
         const std::optional<Trial> trial = source.next();
         if (!trial) break;
-        const Outcome outcome = attempt_generated(*trial, options.device);
+        const Outcome outcome = attempt_after_others(*trial, options.device, contexts);
         count(report, *trial, outcome, options.device);
         if (options.progress) options.progress(i + 1);
         if (static_cast<int>(report.failures.size()) >= options.most_failures) break;

@@ -35,7 +35,9 @@ struct FuzzReport {
     std::string worst_command;
 };
 
-// In the emulator every other case runs its threads and blocks in a random order.
+// In the emulator every other case runs its threads and blocks in a random order. The cases of an implementation share
+// one context, so that what it keeps between calls (plans, tables, scratch) is of other calls. Every twelfth case is
+// larger, for what a kernel does beyond some size.
 FuzzReport fuzz(const OpEntry& op, const FuzzOptions& options);
 
 // The trials that fuzz() runs, one after the other.
@@ -53,6 +55,7 @@ class TrialSource {
 
 // attempt(), where a refusal is a failure too: a generated case is legal, and taken.
 Outcome attempt_generated(const Trial& trial, Device device);
+Outcome attempt_generated(const Trial& trial, Context& context);
 
 // Implementations that take a case, in the order in which they are asked.
 std::vector<std::string> accepting(const Case& c, Device device);

@@ -10,16 +10,18 @@ namespace {
 
 class Draw {
    public:
-    Draw(const OpEntry& op, Random& random)
+    Draw(const OpEntry& op, Random& random, bool large = false)
         : case_(op),
           contract_(op.contract()),
           random_(random),
           matcher_(contract_.axes()),
+          large_(large),
           tidy_(chance(40)) {}
 
     Case run() {
         options();
         sizes();
+        if (large_) lengthen();
         dtype_ = any_dtype(contract_.fields().front().dtypes);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
         for (const Relation& relation : contract_.relations()) relate(relation);
@@ -63,6 +65,35 @@ class Draw {
         for (int i = 0; i < all.leading_rank; ++i) {
             all.leading[static_cast<std::size_t>(i)] =
                 all.leading_rank == 1 ? random_.pick(kLeading) : 1 + random_.below(4);
+        }
+    }
+
+    // One axis, or the rows, to a size by the hundred or the thousand; the others are small.
+    void lengthen() {
+        constexpr std::int64_t kLong[] = {300, 520, 1030, 2050, 4100, 16500, 40000, 66000};
+        AxisSizes& all = matcher_.sizes;
+        std::vector<std::size_t> axes;
+        for (std::size_t axis = 0; axis < contract_.axes().all().size(); ++axis) {
+            const auto& options = contract_.options();
+            const bool fixed = std::any_of(options.begin(), options.end(),
+                                           [&](const Option& o) { return o.axis == static_cast<int>(axis); });
+            if (!fixed) axes.push_back(axis);
+        }
+        for (const std::size_t axis : axes) {
+            if (chance(50)) all.size[axis] = std::min<std::int64_t>(all.size[axis], 1 + random_.below(40));
+        }
+        for (int i = 0; i < all.leading_rank; ++i) {
+            std::int64_t& rows = all.leading[static_cast<std::size_t>(i)];
+            if (chance(50)) rows = std::min<std::int64_t>(rows, 1 + random_.below(4));
+        }
+        const std::int64_t size = random_.pick(kLong) + random_.below(8);
+        const auto choices = static_cast<std::int64_t>(axes.size()) + (all.leading_rank > 0 ? 1 : 0);
+        if (choices == 0) return;
+        const auto chosen = static_cast<std::size_t>(random_.below(choices));
+        if (chosen < axes.size()) {
+            all.size[axes[chosen]] = size;
+        } else {
+            all.leading[static_cast<std::size_t>(random_.below(all.leading_rank))] = size;
         }
     }
 
@@ -221,6 +252,7 @@ class Draw {
     AxisMatcher matcher_;
     DType dtype_ = DType::fp32;
     std::int64_t frames_ = 0;
+    const bool large_;
     // As production calls are: whole vectors, dense, mostly one dtype. The fast kernels take little else.
     const bool tidy_;
 };
@@ -265,6 +297,16 @@ std::optional<Case> generate(const OpEntry& op, const DeviceInfo& device, Random
     for (int attempt = 0; attempt < 2000; ++attempt) {
         Case c = Draw(op, random).run();
         if (acceptable(c, device, limits)) return c;
+    }
+    return std::nullopt;
+}
+
+std::optional<Case> generate_large(const OpEntry& op, const DeviceInfo& device, Random& random,
+                                   const GenerateLimits& limits) {
+    const GenerateLimits most{8 * limits.elements, 8 * limits.flops};
+    for (int attempt = 0; attempt < 2000; ++attempt) {
+        Case c = Draw(op, random, true).run();
+        if (acceptable(c, device, most)) return c;
     }
     return std::nullopt;
 }

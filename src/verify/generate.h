@@ -19,4 +19,9 @@ struct GenerateLimits {
 std::optional<Case> generate(const OpEntry& op, const DeviceInfo& device, Random& random,
                              const GenerateLimits& limits);
 
+// The same with one of its axes far longer: more rows than a grid has blocks, rows beyond what a block holds, heads and
+// batches by the hundred. Several times as many elements and flops as `limits` are within it.
+std::optional<Case> generate_large(const OpEntry& op, const DeviceInfo& device, Random& random,
+                                   const GenerateLimits& limits);
+
 }  // namespace weft

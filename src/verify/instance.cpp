@@ -10,7 +10,7 @@ std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-Instance::Instance(const Case& c, Device device, std::uint64_t seed, Values values, int poison)
+Instance::Instance(const Case& c, Device device, std::uint64_t seed, Drawing drawing, int poison)
     : case_(c), device_(device), poison_(poison) {
     const AxisSizes sizes = c.check();
     Contents contents(c.tensors.size());
@@ -22,7 +22,7 @@ Instance::Instance(const Case& c, Device device, std::uint64_t seed, Values valu
         if (c.contract().fields()[i].keeps() && size > 0) {
             const Field& field = c.contract().fields()[i];
             draw_input(field, spec.over(contents[i].data() + guard(), kCpu), field.fill.limit_of(sizes),
-                       values, Random(seed, i));
+                       drawing, Random(seed, i));
         }
     }
     initial_ = std::make_shared<const Contents>(std::move(contents));

@@ -16,8 +16,11 @@ class Instance {
    public:
     using Contents = std::vector<std::vector<std::byte>>;  // by field; empty where absent or shared
 
-    // The same inputs for the same case, seed and values on every device. `poison` fills outputs and guards.
-    Instance(const Case& c, Device device, std::uint64_t seed, Values values, int poison = 0xff);
+    // The same inputs for the same case, seed and values wherever the memory is. `poison` fills outputs and guards.
+    // Calls that run on a device, which can't check elements first, may have some that break a rule (Values::special).
+    Instance(const Case& c, Device device, std::uint64_t seed, Values values, int poison = 0xff)
+        : Instance(c, device, seed, Drawing{values, device.type != DeviceType::cpu}, poison) {}
+    Instance(const Case& c, Device device, std::uint64_t seed, Drawing drawing, int poison = 0xff);
     // The same contents once more, over `footprint()` bytes of the caller's, aligned to 256.
     Instance(const Instance& like, void* memory);
 
@@ -36,13 +39,18 @@ class Instance {
     // Where the field's element 0 lies in those bytes.
     std::size_t first_byte(std::size_t field) const;
 
-    static constexpr std::size_t kGuard =
-        256;  // bytes of poison on either side on a GPU; sanitizers guard the host
+    static constexpr std::size_t kGuard = 256;  // bytes of poison on either side
 
    private:
     void bind();
     void upload(std::size_t field);
-    std::size_t guard() const { return device_.type == DeviceType::cuda ? kGuard : 0; }
+    // AddressSanitizer has red zones of its own around host memory, which poison would keep it from.
+    std::size_t guard() const { return kSanitized && device_.type != DeviceType::cuda ? 0 : kGuard; }
+#if defined(__SANITIZE_ADDRESS__)
+    static constexpr bool kSanitized = true;
+#else
+    static constexpr bool kSanitized = false;
+#endif
 
     Case case_;
     Device device_;

@@ -17,7 +17,7 @@ extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*call
 namespace weft {
 namespace {
 
-constexpr std::string_view kNames[] = {"usual", "wide", "tiny", "constant", "special"};
+constexpr std::string_view kNames[] = {"usual", "wide", "tiny", "constant", "special", "rising", "ties"};
 
 char last_words[4096];  // what to print on death; empty outside of a trial
 
@@ -80,10 +80,16 @@ std::string command(const Trial& trial, Device device) {
 }
 
 Outcome attempt(const Trial& trial, Device device) {
-    const LastWords words(fmt::format("\nThe process died in this trial:\n  {}\n", command(trial, device)));
+    Context context = context_for(trial.c.op(), device, trial.implementation);
+    return attempt(trial, context);
+}
+
+Outcome attempt(const Trial& trial, Context& context) {
+    const LastWords words(
+        fmt::format("\nThe process died in this trial:\n  {}\n", command(trial, context.device())));
     const Order order(trial.order);
     try {
-        return verify(trial.c, device, trial.seed, trial.values, trial.implementation);
+        return verify(trial.c, context, trial.seed, trial.values);
     } catch (const Error& e) {
         if (e.code() == ErrorCode::invalid_argument || e.code() == ErrorCode::unsupported) throw;
         Outcome outcome;

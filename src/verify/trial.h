@@ -10,8 +10,8 @@
 
 namespace weft {
 
-inline constexpr Values kAllValues[] = {Values::usual, Values::wide, Values::tiny, Values::constant,
-                                        Values::special};
+inline constexpr Values kAllValues[] = {Values::usual,   Values::wide,   Values::tiny, Values::constant,
+                                        Values::special, Values::rising, Values::ties};
 std::string_view name(Values values);
 std::optional<Values> parse_values(std::string_view text);
 
@@ -29,6 +29,8 @@ std::string command(const Trial& trial, Device device);
 // verify(), but a kernel that breaks down (an emulator fault, a CUDA error) is an outcome like a wrong
 // result. Throws where the call is bad or no implementation takes it.
 Outcome attempt(const Trial& trial, Device device);
+// The same in a context that ran other trials before, made by `context_for` the trial's implementation.
+Outcome attempt(const Trial& trial, Context& context);
 
 // From now on, a death of the process inside attempt() (a sanitizer's report, a signal) ends with the command
 // line of the trial that did it.

@@ -14,6 +14,12 @@ namespace weft {
 // `run` throws for a bad call. With the name of an implementation, that one runs, not the first that accepts.
 Outcome verify(const Case& c, Device device, std::uint64_t seed = 0, Values values = Values::usual,
                const std::string& implementation = {});
+// The same in a context that ran other calls before: what it keeps between them must not show. Its scratch is poisoned
+// before each run.
+Outcome verify(const Case& c, Context& context, std::uint64_t seed, Values values);
+
+// A context that dispatches to the implementation of this name only; empty: to all.
+Context context_for(const OpEntry& op, Device device, const std::string& implementation);
 
 // The implementation that takes a call in this context, with its configuration; "none" where none does.
 std::string taken_by(const Case& c, const void* call, Context& context);

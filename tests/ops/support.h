@@ -2,6 +2,7 @@
 // device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -55,32 +56,39 @@ inline std::string configuration(const std::string& line, const char* device = "
     return config;
 }
 
-// A dense tensor in host memory.
+// A dense tensor in host memory, with bytes before and after it that are no zeros.
 class HostTensor {
    public:
     HostTensor(DType dtype, std::vector<std::int64_t> shape, const std::vector<double>& values = {})
         : dtype_(dtype), shape_(std::move(shape)) {
         std::int64_t n = 1;
         for (const std::int64_t size : shape_) n *= size;
-        memory_.resize(static_cast<std::size_t>(bytes(dtype, n)) + 16);
+        const auto size = static_cast<std::size_t>(bytes(dtype, n));
+        memory_.assign(size + 2 * kSpare, 0xff);
+        std::fill_n(memory_.begin() + kSpare, size, 0);
         for (std::size_t i = 0; i < values.size(); ++i) set(static_cast<std::int64_t>(i), values[i]);
     }
 
-    Tensor on(Device device) { return Tensor(memory_.data(), dtype_, shape_, device); }
+    Tensor on(Device device) { return Tensor(data(), dtype_, shape_, device); }
     double operator[](std::int64_t i) const {
-        return is_floating(dtype_) ? load_element(dtype_, memory_.data(), i)
-                                   : static_cast<double>(load_integer(dtype_, memory_.data(), i));
+        return is_floating(dtype_) ? load_element(dtype_, data(), i)
+                                   : static_cast<double>(load_integer(dtype_, data(), i));
     }
     void set(std::int64_t i, double value) {
         if (is_floating(dtype_)) {
-            store_element(dtype_, memory_.data(), i, value);
+            store_element(dtype_, data(), i, value);
         } else {
-            store_integer(dtype_, memory_.data(), i, static_cast<std::int64_t>(value));
+            store_integer(dtype_, data(), i, static_cast<std::int64_t>(value));
         }
     }
     bool operator==(const HostTensor& other) const { return memory_ == other.memory_; }
 
    private:
+    static constexpr std::size_t kSpare = 64;
+
+    unsigned char* data() { return memory_.data() + kSpare; }
+    const unsigned char* data() const { return memory_.data() + kSpare; }
+
     DType dtype_;
     std::vector<std::int64_t> shape_;
     std::vector<unsigned char> memory_;  // of operator new: aligned to 16 bytes

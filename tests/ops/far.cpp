@@ -1,0 +1,154 @@
+// Offsets beyond 2^31 elements, for every op and every operand that may have strides: reserved address space of which
+// pages exist only where rows lie.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <set>
+
+#include "core/elements.h"
+#include "verify/comparison.h"
+#include "verify/fuzz.h"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kFar = (std::int64_t{1} << 31) + (1 << 20);  // elements
+
+// A view's memory, and as much before and after it as an offset cut to 32 bits may reach: it reads zeros there.
+class Reserved {
+   public:
+    explicit Reserved(const Tensor& view)
+        : slack_(static_cast<std::size_t>(bytes(view.dtype, kFar))),
+          size_(static_cast<std::size_t>(bytes(view.dtype, view.span())) + 2 * slack_),
+          memory_(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                       -1, 0)) {}
+    ~Reserved() {
+        if (there()) munmap(memory_, size_);
+    }
+    Reserved(const Reserved&) = delete;
+    Reserved& operator=(const Reserved&) = delete;
+
+    bool there() const { return memory_ != MAP_FAILED; }
+    void* data() const { return static_cast<char*>(memory_) + slack_ / 4096 * 4096; }
+
+   private:
+    std::size_t slack_, size_;
+    void* memory_;
+};
+
+void copy_elements(const Tensor& to, const Tensor& from) {
+    std::vector<std::int64_t> offsets;
+    for_each_offset(to, [&](std::int64_t i) { offsets.push_back(i); });
+    const auto width = static_cast<std::size_t>(bytes(to.dtype, 1));
+    std::size_t next = 0;
+    for_each_offset(from, [&](std::int64_t i) { std::memcpy(to.at(offsets[next++]), from.at(i), width); });
+}
+
+// May its rows lie apart? Packed dtypes are dense in the cases that are generated.
+bool may_be_far(const Field& field) {
+    bool bytes = false;
+    for (int i = 0; i < kDTypeCount; ++i) {
+        const auto dtype = static_cast<DType>(i);
+        bytes = bytes || (field.dtypes.contains(dtype) && bits(dtype) >= 8);
+    }
+    return bytes && field.layout != Layout::dense &&
+           (field.pattern.axes.size() > 1 || (field.pattern.ellipsis && !field.pattern.axes.empty()));
+}
+
+// Strides that take the last row beyond 2^31 elements and fold as those of a dense tensor do; empty where the view has
+// no two rows.
+std::vector<std::int64_t> far_strides(const TensorSpec& spec) {
+    const auto rank = spec.shape.size();
+    if (!spec.present || spec.alias >= 0 || bits(spec.dtype) < 8 || rank < 2 || spec.shape.back() == 0)
+        return {};
+    const std::size_t outer = rank - 1;  // axes that step from row to row
+    std::int64_t rows = 1;
+    for (std::size_t i = 0; i < outer; ++i) rows *= spec.shape[i];
+    if (rows < 2) return {};
+    std::vector<std::int64_t> stride(rank, 1);
+    std::int64_t next = (kFar / (rows - 1) + 256) / 256 * 256;
+    for (std::size_t i = outer; i-- > 0; next *= spec.shape[i]) stride[i] = next;
+    return stride;
+}
+
+// Runs the case with one operand far apart, and compares with the reference of the same values close together.
+void expect_right_with(std::size_t field, const Case& near, const std::vector<std::int64_t>& stride,
+                       Device device) {
+    Case far = near;
+    for (std::size_t i = 0; i < far.tensors.size(); ++i) {
+        if (i == field || far.tensors[i].alias == static_cast<int>(field)) far.tensors[i].stride = stride;
+    }
+    const Instance instance(near, device, 3, Values::usual);
+    const auto view = [&](const Case& c, void* base) { return c.tensors[field].over(base, device); };
+    const Reserved reserved(view(far, nullptr));
+    if (!reserved.there()) GTEST_SKIP() << "the system reserves no such address space";
+    std::vector<void*> bases;
+    for (std::size_t i = 0; i < near.tensors.size(); ++i) {
+        auto* memory = static_cast<char*>(instance.memory(i));
+        const std::int64_t offset = bytes(near.tensors[i].dtype, near.tensors[i].offset);
+        bases.push_back(memory == nullptr ? nullptr : memory + instance.first_byte(i) - offset);
+    }
+    const Tensor together = view(near, bases[field]), apart = view(far, reserved.data());
+    copy_elements(apart, together);
+    bases[field] = reserved.data();
+    std::vector<std::max_align_t> call(near.contract().size() / sizeof(std::max_align_t) + 1);
+    far.bind(call.data(), bases, device);
+    Context context(device);
+    detail::run(near.op(), call.data(), context);
+    copy_elements(together, apart);
+    const Outcome outcome =
+        Reference(Instance(near, kCpu, 3, Drawing{Values::usual, device.type != DeviceType::cpu}))
+            .compare(instance);
+    EXPECT_TRUE(outcome.passed) << far.line() << " on " << name(device.type) << "\n" << outcome.why;
+}
+
+class Far : public testing::TestWithParam<const OpEntry*> {};
+
+TEST_P(Far, RowsBeyondTwoToThe31) {
+    const OpEntry& op = *GetParam();
+    constexpr int kTrials = 2;  // of each operand
+    for (const Device device : devices_here()) {
+        if (device.type == DeviceType::cuda || op.implementations[static_cast<int>(device.type)].empty())
+            continue;
+        std::vector<int> trials(op.contract().fields().size());
+        const auto wanted = [&](std::size_t field) {
+            return may_be_far(op.contract().fields()[field]) && trials[field] < kTrials;
+        };
+        const auto open = [&] {
+            for (std::size_t field = 0; field < trials.size(); ++field) {
+                if (wanted(field)) return true;
+            }
+            return false;
+        };
+        Random random(31);
+        for (int i = 0; i < 3000 && open(); ++i) {
+            auto near = generate(op, device_info(device), random, {.elements = 6000, .flops = 400'000});
+            ASSERT_TRUE(near.has_value());
+            for (std::size_t field = 0; field < trials.size(); ++field) {
+                if (!wanted(field)) continue;
+                Case dense = *near;
+                for (TensorSpec& spec : dense.tensors) {  // whose memory is near
+                    if (&spec == &dense.tensors[field] || spec.alias == static_cast<int>(field))
+                        spec.stride.clear();
+                }
+                const auto stride = far_strides(dense.tensors[field]);
+                if (stride.empty()) continue;
+                ++trials[field];
+                expect_right_with(field, dense, stride, device);
+            }
+        }
+        for (std::size_t field = 0; field < trials.size(); ++field) {
+            const Field& f = op.contract().fields()[field];
+            if (!may_be_far(f)) continue;
+            EXPECT_GT(trials[field], 0) << f.name << " was never far on " << name(device.type);
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Far, testing::ValuesIn(all_ops()),
+                         [](const auto& info) { return info.param->contract().name(); });
+
+}  // namespace
+}  // namespace weft
