@@ -59,7 +59,8 @@ class Finder:
         )
 
     def _constants(self) -> set[int]:
-        """Tokens of what is a constant whatever happens at run time: declarations, assertions, template arguments."""
+        """Tokens of what is a constant whatever happens at run time: declarations, assertions, template arguments;
+        and of what a contract says to the generator of cases."""
         source, fixed = self.source, set(self.source.in_template)
         for i, token in enumerate(source.tokens):
             if token.text in {
@@ -82,6 +83,12 @@ class Finder:
                     and not self._declares(i, end)
                 ):
                     fixed.update(range(i, source.until(end, {";"}) + 1))
+            elif (
+                token.text in {"fill", "sizes"}
+                and source.tokens[i - 1].text == "."
+                and i + 1 in source.partner
+            ):
+                fixed.update(range(i, source.partner[i + 1] + 1))  # what cases draw is no fault of the op
             elif token.text == "case":
                 fixed.update(range(i, source.until(i, {":"}) + 1))
         return fixed
