@@ -31,9 +31,8 @@ TEST(GatedActivation, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(
         rejection("gated_activation out=fp8_e4m3[4,8] x=bf16[4,16] scale=fp32[1] token_scale=fp32[4]"),
         HasSubstr("gated_activation.token_scale: expected scale or token_scale, got both"));
-    EXPECT_THAT(
-        rejection("gated_activation out=bf16[4,8] x=bf16[4,16] scale=fp32[1]"),
-        HasSubstr("gated_activation.scale: expected none, because out is bf16, which has no scale"));
+    EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,16] scale=fp32[1]"),
+                HasSubstr("gated_activation.scale: expected none, because out is bf16, which has no scale"));
     EXPECT_THAT(rejection("gated_activation out=bf16[4,8] x=bf16[4,15]"),
                 HasSubstr("gated_activation.x: expected"));
     EXPECT_THAT(rejection("gated_activation out=int32[4,8] x=bf16[4,16]"),

@@ -38,9 +38,8 @@ TEST(LayerNorm, RejectsWhatTheContractExcludes) {
                 HasSubstr("layer_norm.residual_out: expected residual beside it, got none"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=bf16[4,8] weight_offset=1"),
                 HasSubstr("layer_norm.weight_offset: expected 0 where there is no weight"));
-    EXPECT_THAT(
-        rejection("layer_norm x=bf16[4,8] out=bf16[4,8] token_scale=fp32[4]"),
-        HasSubstr("layer_norm.token_scale: expected none, because out is bf16, which has no scale"));
+    EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=bf16[4,8] token_scale=fp32[4]"),
+                HasSubstr("layer_norm.token_scale: expected none, because out is bf16, which has no scale"));
     EXPECT_THAT(rejection("layer_norm x=bf16[4,8] out=fp8_e4m3[4,8] scale=fp32[1] token_scale=fp32[4]"),
                 HasSubstr("layer_norm.token_scale: expected scale or token_scale, got both"));
     EXPECT_THAT(rejection("layer_norm out=bf16[4,8]"), HasSubstr("layer_norm.x: is required"));

@@ -48,7 +48,8 @@ Outcome verify(const Case& c, Device device, std::uint64_t seed, Values values,
 Outcome verify(const Case& c, Context& context, std::uint64_t seed, Values values) {
     const Device device = context.device();
     const Drawing drawing{values, device.type != DeviceType::cpu};
-    Reference reference(Instance(c, kCpu, seed, drawing), {.hardware = device.type == DeviceType::cuda}, seed);
+    Reference reference(Instance(c, kCpu, seed, drawing), {.hardware = device.type == DeviceType::cuda},
+                        seed);
     Outcome outcome;
     std::size_t first = 0;
     for (const int poison : {0xff, 0x55}) {
