@@ -57,9 +57,8 @@ TEST(Draw, IsTheSameForASeedWhateverElseIsAsked) {
 const std::set<std::string> kFewForms = {"nms",        "timestep_embedding", "activation",
                                          "concat_pad", "channel_rms_norm",   "group_norm"};
 bool is_grouped(const Field& field) {
-    return !field.dtype_beside.empty() || field.name == "gate_scale" || field.name == "up_scale" ||
-           field.name == "group_scale" || field.name == "swizzled_scale" || field.name == "mod_scale2" ||
-           field.name == "mod_shift2";
+    return field.name == "gate_scale" || field.name == "up_scale" || field.name == "group_scale" ||
+           field.name == "swizzled_scale" || field.name == "mod_scale2" || field.name == "mod_shift2";
 }
 
 TEST(Draw, IsLegalNeitherTinyNorHugeAndTaken) {
