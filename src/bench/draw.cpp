@@ -42,7 +42,7 @@ const std::map<std::string, Range, std::less<>>& ranges() {
         {"group", {0, 0, {1, 1, 2, 4, 7, 8}}},
         {"head_dim", {0, 0, {64, 64, 128, 128, 128, 72, 80, 96, 112, 120, 192, 256}}},
         {"half", {0, 0, {16, 32, 32, 36, 40, 48, 64, 64, 64, 128}}},
-        {"channels", {0, 0, {3, 3, 3, 4, 16}}},
+        {"channels", {0, 0, {3, 3, 3, 4, 16, 64, 128, 320, 512}}},
     };
     return kRanges;
 }
@@ -68,8 +68,16 @@ class UserDraw {
         options();
         sizes();
         odd_ = chance(20);
+        channels_last_ = chance(15);
         type_ = any_dtype(contract_.fields().front().dtypes);
-        for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
+        for (std::size_t i = 0; i < case_.tensors.size(); ++i) {
+            const Field& f = contract_.fields()[i];
+            case_.tensors[i].present = !f.optional || chance(presence(f));
+        }
+        empty_axes();
+        for (std::size_t i = 0; i < case_.tensors.size(); ++i) {
+            if (case_.tensors[i].present) field(i);
+        }
         for (const Relation& relation : contract_.relations()) relate(relation);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
         return case_;
@@ -171,12 +179,25 @@ class UserDraw {
         });
     }
 
+    // An axis that only fields have which are not there is empty: what a concatenation lacks.
+    void empty_axes() {
+        for (std::size_t axis = 0; axis < contract_.axes().all().size(); ++axis) {
+            bool there = false, lacking = false;
+            for (std::size_t i = 0; i < case_.tensors.size(); ++i) {
+                for (const AxisExpression& e : contract_.fields()[i].pattern.axes) {
+                    if (!e.is_name() || e.axis() != static_cast<int>(axis)) continue;
+                    (case_.tensors[i].present ? there : lacking) = true;
+                }
+            }
+            if (lacking && !there) matcher_.sizes.size[axis] = 0;
+        }
+    }
+
     void field(std::size_t i) {
         const Field& f = contract_.fields()[i];
         TensorSpec& spec = case_.tensors[i];
-        if (f.optional && !chance(presence(f))) return;
-        spec.present = true;
         spec.dtype = i == 0 ? type_ : dtype(f);
+        Contract::size_by_dtype(f, spec.dtype, matcher_.sizes);
         const AxisPattern& pattern = case_.pattern(i);
         matcher_.shape(pattern, spec.shape);
         if (pattern.broadcast) broadcast(spec.shape);
@@ -184,7 +205,8 @@ class UserDraw {
         if (bits(spec.dtype) < 8 || spec.shape == std::vector<std::int64_t>{1})
             return;  // packed pairs: dense
         if (chance(odd_ ? 15 : 1)) spec.offset = 1 + random_.below(9);
-        if (f.layout != Layout::dense && chance(odd_ ? 40 : 4)) strides(f.layout, spec);
+        const bool last = channels_last_ && f.layout == Layout::strided;
+        if (last || (f.layout != Layout::dense && chance(odd_ ? 40 : 4))) strides(f.layout, spec);
     }
 
     // From x's leading axes and a row's elements to one row for all, one a batch, or one a row.
@@ -199,10 +221,22 @@ class UserDraw {
         }
     }
 
+    // Of [N, C, ...] the channels of a point side by side.
+    static void channels_last(TensorSpec& spec) {
+        spec.stride.assign(spec.shape.size(), 1);
+        std::int64_t next = spec.shape[1];
+        for (std::size_t axis = spec.shape.size(); axis-- > 0;) {
+            if (axis == 1) continue;
+            spec.stride[axis] = next;
+            next *= spec.shape[axis];
+        }
+    }
+
     // Rows cut from wider ones (a packed projection), padded ones, or a transposed matrix.
     void strides(Layout layout, TensorSpec& spec) {
         if (spec.shape.size() < 2) return;
         const std::size_t last = spec.shape.size() - 1;
+        if (layout == Layout::strided && channels_last_ && last > 1) return channels_last(spec);
         spec.stride.assign(spec.shape.size(), 1);
         if (layout == Layout::strided && last == 1 && chance(50)) {
             spec.stride = {1, spec.shape[0]};
@@ -220,11 +254,29 @@ class UserDraw {
         TensorSpec& other = case_.tensors[static_cast<std::size_t>(relation.other)];
         const Field& f = contract_.fields()[static_cast<std::size_t>(relation.other)];
         if (relation.kind == Relation::Kind::needs && !other.present) spec = {};
-        if (relation.kind == Relation::Kind::scale_of && !is_fp8(other.dtype)) spec = {};
-        if (relation.kind == Relation::Kind::excludes && spec.present && other.present)
-            (f.optional && chance(50) ? other : spec) = {};
-        if (relation.kind == Relation::Kind::same_dtype && spec.present && other.present)
-            spec.dtype = other.dtype;
+        if (!spec.present || !other.present) return;
+        switch (relation.kind) {
+            case Relation::Kind::scale_of:
+                if (!kNarrow.contains(other.dtype)) spec = {};
+                return;
+            case Relation::Kind::excludes: (f.optional && chance(50) ? other : spec) = {}; return;
+            case Relation::Kind::same_dtype: spec.dtype = other.dtype; return;
+            case Relation::Kind::dtype_beside: return beside(relation, spec, other.dtype);
+            default: return;
+        }
+    }
+
+    // One of the dtypes that the relation allows, and the shape that follows from it.
+    void beside(const Relation& relation, TensorSpec& spec, DType other) {
+        const auto fitting = relation.beside(other);
+        if (std::find(fitting.begin(), fitting.end(), spec.dtype) != fitting.end()) return;
+        spec = {};
+        if (fitting.empty()) return;
+        spec.present = true;
+        spec.dtype = random_.pick(fitting);
+        const auto field = static_cast<std::size_t>(relation.field);
+        Contract::size_by_dtype(contract_.fields()[field], spec.dtype, matcher_.sizes);
+        matcher_.shape(case_.pattern(field), spec.shape);
     }
 
     void share(std::size_t i) {
@@ -249,6 +301,7 @@ class UserDraw {
     AxisMatcher matcher_;
     DType type_ = DType::fp32;
     bool odd_ = false;  // a case with views or odd addresses in it
+    bool channels_last_ = false;
 };
 
 bool acceptable(const Case& c, const DrawLimits& limits) {
