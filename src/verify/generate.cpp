@@ -16,7 +16,8 @@ class Draw {
           random_(random),
           matcher_(contract_.axes()),
           large_(large),
-          tidy_(chance(40)) {}
+          tidy_(chance(40)),
+          plain_(chance(30)) {}
 
     Case run() {
         options();
@@ -112,7 +113,7 @@ class Draw {
     void field(std::size_t i) {
         const Field& f = contract_.fields()[i];
         TensorSpec& spec = case_.tensors[i];
-        if (f.optional && chance(50)) return;
+        if (f.optional && chance(plain_ ? 85 : 50)) return;
         spec.present = true;
         spec.dtype = i == 0 ? dtype_ : dtype(f.dtypes);
         Contract::size_by_dtype(f, spec.dtype, matcher_.sizes);
@@ -255,6 +256,8 @@ class Draw {
     const bool large_;
     // As production calls are: whole vectors, dense, mostly one dtype. The fast kernels take little else.
     const bool tidy_;
+    // With few of the optional fields, as most calls are; some kernels take no others.
+    const bool plain_;
 };
 
 // Are there values for the inputs? There are no numbers below the size of an empty axis.
