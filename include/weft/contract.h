@@ -84,8 +84,10 @@ struct Option {
     std::string name, meaning;
     Kind kind = Kind::real;
     double low = 0, high = 0, initial = 0;
-    std::vector<std::string> choices;  // of a choice: the enumerators in order
-    std::vector<double> samples;       // what generated cases draw from; empty: the initial value only
+    // Of a choice: the words that it may be, and the enumerator that each stands for. Its value is the index of one.
+    std::vector<std::string> choices;
+    std::vector<std::int32_t> enumerators;
+    std::vector<double> samples;  // what generated cases draw from; empty: the initial value only
     std::size_t offset = 0;
     int axis = -1;  // the axis of the same name, which an integer option fixes
 };
@@ -198,6 +200,9 @@ class Description {
                     std::string_view meaning, std::initializer_list<double> samples, const void* op);
     void add_choice(std::string_view name, std::size_t offset, std::string_view meaning,
                     std::initializer_list<std::string_view> choices, const void* op);
+    using Choices = std::vector<std::pair<std::string_view, std::int32_t>>;  // a word and its enumerator
+    void add_choice(std::string_view name, std::size_t offset, std::string_view meaning, Choices&& choices,
+                    const void* op);
     Field& last_field();
     void relate(Relation::Kind kind, std::string_view other);
     void relate_dtypes(std::string_view other, DTypeChoices&& choices);
@@ -287,6 +292,7 @@ class Describe : Description {
     Describe& option(std::string_view name, bool Op::* member, std::string_view meaning) {
         return add_number(name, offset_of(member), Option::Kind::boolean, 0, 1, meaning, {0, 1});
     }
+    // The enumerators of an op's own enumeration, in order.
     template <class Enum>
         requires std::is_enum_v<Enum>
     Describe& option(std::string_view name, Enum Op::* member,
@@ -294,6 +300,17 @@ class Describe : Description {
         static_assert(sizeof(Enum) == sizeof(std::int32_t), "declare the enum class without a narrower base");
         const Op op{};
         return add_choice(name, offset_of(member), meaning, choices, &op), *this;
+    }
+    // Those enumerators of an enumeration that several ops share which this op takes; its function name() has the words.
+    template <class Enum>
+        requires std::is_enum_v<Enum>
+    Describe& option(std::string_view option, Enum Op::* member, std::initializer_list<Enum> choices,
+                     std::string_view meaning) {
+        static_assert(sizeof(Enum) == sizeof(std::int32_t), "declare the enum class without a narrower base");
+        const Op op{};
+        Choices words;
+        for (const Enum choice : choices) words.emplace_back(name(choice), static_cast<std::int32_t>(choice));
+        return add_choice(option, offset_of(member), meaning, std::move(words), &op), *this;
     }
 
     // A rule beyond shapes, dtypes and relations; return the field at fault and the message, or nothing.

@@ -1,6 +1,7 @@
 // Everything but the ops; <weft/ops.h> lists those.
 #pragma once
 
+#include "weft/activation.h"
 #include "weft/case.h"
 #include "weft/context.h"
 #include "weft/contract.h"

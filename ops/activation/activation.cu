@@ -56,7 +56,7 @@ void launch(const Activate& op, Context& context) {
                      .bias = kit::shared_vector(op.bias, kWidth),
                      .out = kit::vector_rows(out, kWidth),
                      .scale = op.scale ? op.scale.as<const float>() : nullptr,
-                     .activation = static_cast<kit::Activation>(op.activation),
+                     .activation = op.activation,
                      .alpha = op.alpha,
                      .eager = op.rounding == Activate::Rounding::eager};
     if (op.x.numel() > 0) launch_part(p, tiles(op.x, op.add, op.bias, out, device), context);
@@ -67,7 +67,7 @@ void launch(const Activate& op, Context& context) {
          .bias = {},
          .out = kit::vector_rows(before, kWidth),
          .scale = p.scale,
-         .activation = kit::Activation::none,
+         .activation = Activation::none,
          .alpha = 0,
          .eager = false};
     launch_part(p, tiles(op.front, {}, {}, before, device), context);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "weft/activation.h"
 #include "weft/contract.h"
 
 namespace weft {
@@ -14,22 +15,7 @@ namespace weft {
 // does: each sum before the activation is rounded to x's dtype, and the activation is PyTorch's own form of it.
 struct Activate {
     static constexpr std::string_view kName = "activation";
-    // In the order of kit::Activation.
-    enum class Activation {
-        silu,        // x·σ(x)
-        gelu_tanh,   // 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
-        gelu_erf,    // x·Φ(x)
-        gelu_quick,  // x·σ(1.702·x)
-        sigmoid,     // σ(x) = 1/(1 + e^−x)
-        tanh,
-        relu,        // max(x, 0)
-        relu2,       // max(x, 0)²
-        leaky_relu,  // x, alpha·x below 0
-        elu,         // x, alpha·(e^x − 1) below 0
-        hardswish,   // x·clamp(x + 3, 0, 6)/6; 0 at −∞
-        hardshrink,  // 0 where |x| <= alpha, else x
-        none
-    };
+    using Activation = weft::Activation;
     enum class Rounding { fused, eager };
 
     Tensor x{}, add{}, bias{}, front{}, out{}, scale{};
@@ -60,8 +46,10 @@ inline const Contract& Activate::contract() {
             .fill(Fill::scale())
             .scale_of("out")
             .option("activation", &Op::activation,
-                    {"silu", "gelu_tanh", "gelu_erf", "gelu_quick", "sigmoid", "tanh", "relu", "relu2",
-                     "leaky_relu", "elu", "hardswish", "hardshrink", "none"},
+                    {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::gelu_quick,
+                     Activation::sigmoid, Activation::tanh, Activation::relu, Activation::relu2,
+                     Activation::leaky_relu, Activation::elu, Activation::hardswish, Activation::hardshrink,
+                     Activation::none},
                     "the function")
             .option("alpha", &Op::alpha, 0, 1e30, "of leaky_relu, elu and hardshrink", {0.01, 0.5, 1})
             .option("rounding", &Op::rounding, {"fused", "eager"},

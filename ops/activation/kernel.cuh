@@ -12,7 +12,7 @@ inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit 
 struct ActivateParams {
     kit::VectorRows x, add, bias, out;  // the bias is one row for all
     const float* scale;                 // null: 1
-    kit::Activation activation;
+    Activation activation;
     float alpha;
     bool eager;  // PyTorch's roundings and forms
 };

@@ -22,8 +22,8 @@ void launch_as(const Amax& op, Context& context) {
 }
 
 void launch(const Amax& op, Context& context) {
-    kit::with_input(op.x.dtype,
-                    [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
+    kit::with_wide_type(op.x.dtype,
+                        [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<Amax> kKernels{

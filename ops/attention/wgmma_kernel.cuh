@@ -53,8 +53,8 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kHeadDim>& shared, 
 }
 
 // One warp zeroes the values of keys that do not exist or are masked: what is there might not be finite, and
-// a weight of zero would not hide it. It passes keys on as they are, so that a slot's barriers keep one
-// phase.
+// a weight of zero would not hide it. Of keys it only releases the slot, so that a slot has the same users whatever is in
+// it.
 template <int kHeadDim>
 __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared, const AttentionBlock& block,
                                              const WgmmaTiles& tiles, const std::uint8_t* mask) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared
         kit::fence_proxy_async();
         __syncwarp();
         if (lane == 0) {
-            kit::mbarrier_arrive(&shared.cleaned[slot]);
+            if (item % 2 != 0) kit::mbarrier_arrive(&shared.cleaned[item / 2 % kTile.slots()]);
             kit::mbarrier_arrive(&shared.empty[slot]);
         }
     }
@@ -92,10 +92,12 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     const auto mask = [&]() -> const std::uint8_t* {
         return p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
     };
-    const auto values_ready = [&] { return hides_values(p) ? shared.cleaned : shared.landed; };
     const char* queries = shared.queries + group * 64 * 128;
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
         kit::mbarrier_wait(const_cast<kit::Mbarrier*>(ready) + item % kTile.slots(), shared.parity(item));
+    };
+    const auto wait_values = [&](int tile) {
+        hides_values(p) ? wait(shared.cleaned, tile) : wait(shared.landed, 2 * tile + 1);
     };
     const auto release = [&](int item) {
         if (threadIdx.x % 32 == 0) kit::mbarrier_arrive(&shared.empty[item % kTile.slots()]);
@@ -128,7 +130,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     for (int tile = 1; tile < tiles.count; ++tile) {
         const int keys = 2 * tile, values = keys - 1;
         wait(shared.landed, keys);
-        wait(values_ready(), values);
+        wait_values(tile - 1);
         kit::named_barrier_sync(own_turn, 256);
         kit::wgmma_fence();
         issue_scores<T, kHeadDim>(s, queries, shared.slot(keys));
@@ -144,7 +146,7 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
         if (outgrown) shrink_output(state, shrink);
         pack_weights<T>(weights, s);
     }
-    wait(values_ready(), 2 * tiles.count - 1);
+    wait_values(tiles.count - 1);
     kit::wgmma_fence();
     issue_values<T>(state, weights, shared.slot(2 * tiles.count - 1));
     kit::wgmma_wait<0>();

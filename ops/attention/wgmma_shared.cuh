@@ -24,7 +24,8 @@ struct WgmmaShared {
     static constexpr WgmmaTile kTile{kHeadDim};
     char *queries, *ring;
     float4* handed_rows;                            // of rows r and r + 8: maximum and maximum, sum and sum
-    kit::Mbarrier *landed, *cleaned, *empty;        // one a slot
+    kit::Mbarrier *landed, *empty;                  // one a slot
+    kit::Mbarrier* cleaned;                         // as many, for the values of one tile after another
     kit::Mbarrier *queries_landed, *may_hand_over;  // the second: the other block has room
 
     __device__ WgmmaShared() {

@@ -67,7 +67,7 @@ void launch_last(const ChannelRmsNorm& op, Context& context) {
     const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, kThreads / lanes(op)))),
                                  .block = dim3(kThreads),
                                  .dependent = true};
-    kit::with_input(op.x.dtype, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("channels_last", channels_last<std::remove_pointer_t<decltype(type)>>, shape,
                     context.stream(), params(op));
     });
@@ -77,7 +77,7 @@ void launch_apart(const ChannelRmsNorm& op, Context& context) {
     const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, kThreads))),
                                  .block = dim3(kThreads),
                                  .dependent = true};
-    kit::with_input(op.x.dtype, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("channels_apart", channels_apart<std::remove_pointer_t<decltype(type)>>, shape,
                     context.stream(), params(op));
     });

@@ -1,6 +1,7 @@
 // channel_rms_norm: the channels of each place brought to length √channels.
 #pragma once
 
+#include "weft/activation.h"
 #include "weft/contract.h"
 
 namespace weft {
@@ -11,7 +12,7 @@ namespace weft {
 // It is a root-mean-square norm whose eps is a floor of the length, not a part of the mean.
 struct ChannelRmsNorm {
     static constexpr std::string_view kName = "channel_rms_norm";
-    enum class Activation { none, silu };
+    using Activation = weft::Activation;
 
     Tensor x{}, weight{}, bias{}, out{};
     float eps = 1e-12f;
@@ -35,7 +36,7 @@ inline const Contract& ChannelRmsNorm::contract() {
             .layout(Layout::strided)
             .in_place_of("x")
             .option("eps", &Op::eps, 1e-30, 1e30, "the least length that is divided by", {1e-12, 1e-6, 10})
-            .option("activation", &Op::activation, {"none", "silu"}, "applied last")
+            .option("activation", &Op::activation, {Activation::none, Activation::silu}, "applied last")
             .flops(+[](const Op& op) { return 6.0 * static_cast<double>(op.x.numel()); })
             .independent({"batch", "spatial"})
             .tolerance(

@@ -29,7 +29,7 @@ void launch(const Embedding& op, Context& context) {
                                launch_as<T, T>(op, table, t, context);
                            });
     if (known) return;
-    kit::with_input(op.table.dtype, [&](auto* type) {
+    kit::with_wide_type(op.table.dtype, [&](auto* type) {
         launch_as<std::remove_pointer_t<decltype(type)>, kit::Any>(op, table, t, context);
     });
 }

@@ -37,17 +37,12 @@ kit::RowTiles group_tiles(const GatedActivation& op, const DeviceInfo& device) {
 }
 
 // The kit's are a longer list of the same names.
-using Choice = GatedActivation::Activation;
-static_assert(static_cast<int>(Choice::silu) == static_cast<int>(kit::Activation::silu) &&
-              static_cast<int>(Choice::gelu_tanh) == static_cast<int>(kit::Activation::gelu_tanh) &&
-              static_cast<int>(Choice::gelu_erf) == static_cast<int>(kit::Activation::gelu_erf));
-
 GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device, int width = kWidth) {
     const auto [gate, up] = halves(op);
     return {.gate = kit::input_rows(gate, width, device),
             .up = kit::input_rows(up, width, device),
             .multiplier = kit::vector_rows(op.channel_multiplier, width),
-            .activation = static_cast<kit::Activation>(op.activation),
+            .activation = op.activation,
             .dim = op.out.dim(-1)};
 }
 
@@ -82,14 +77,14 @@ void launch_vectors(const GatedActivation& op, Context& context) {
             in.gate.dtype, op.out.dtype, [&](auto types) {
                 using In = typename decltype(types)::In;
                 using Out = typename decltype(types)::Out;
-                if (in.activation == kit::Activation::gelu_erf) {
+                if (in.activation == Activation::gelu_erf) {
                     launch_as<In, Out, true>(in, out, t, context);
                 } else {
                     launch_as<In, Out, false>(in, out, t, context);
                 }
             });
     if (known) return;
-    kit::with_input(in.gate.dtype, [&](auto* type) {
+    kit::with_wide_type(in.gate.dtype, [&](auto* type) {
         launch_as<std::remove_pointer_t<decltype(type)>, kit::Any, true>(in, out, t, context);
     });
 }
@@ -104,7 +99,7 @@ void launch_token(const GatedActivation& op, Context& context) {
                                   .out = kit::vector_rows(op.out, kWidth),
                                   .scale = op.token_scale.as<float>()};
     const GateAndUp in = inputs(op, context.info());
-    kit::with_input(in.gate.dtype, [&](auto* type) {
+    kit::with_wide_type(in.gate.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         kit::launch("gated_activation_token", gated_activation_token<T>, token_shape(op), context.stream(),
                     in, rows);
@@ -121,7 +116,7 @@ void launch_groups(const GatedActivation& op, Context& context) {
     };
     if (has_codes(op)) return launch_from(codes<N>(op, context.info()));
     const GateAndUp in = inputs(op, context.info(), N);
-    kit::with_input(in.gate.dtype, [&](auto* type) {
+    kit::with_wide_type(in.gate.dtype, [&](auto* type) {
         launch_from(GatedRows<std::remove_pointer_t<decltype(type)>, N>{in});
     });
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "weft/activation.h"
 #include "weft/families.h"
 
 namespace weft {
@@ -23,7 +24,7 @@ namespace weft {
 // what is written: `token_scale`, one a row; `group_scale` or `swizzled_scale`, one for a group of columns.
 struct GatedActivation {
     static constexpr std::string_view kName = "gated_activation";
-    enum class Activation { silu, gelu_tanh, gelu_erf };
+    using Activation = weft::Activation;
 
     Tensor out{}, x{}, gate{}, up{}, scale{}, token_scale{}, group_scale{}, swizzled_scale{};
     Tensor channel_multiplier{}, gate_scale{}, up_scale{};
@@ -67,7 +68,8 @@ inline const Contract& GatedActivation::contract() {
             .layout(Layout::dense)
             .fill(Fill::scale(0.1, 2))
             .needs("gate_scale")
-            .option("activation", &Op::activation, {"silu", "gelu_tanh", "gelu_erf"}, "the activation")
+            .option("activation", &Op::activation,
+                    {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}, "the activation")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.x || op.gate) return {};
                 return Violation{"x", "expected x, or gate and up, got neither x nor gate"};

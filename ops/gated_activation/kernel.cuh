@@ -12,12 +12,12 @@ inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit 
 // act(gate)·up. The choice is the same for the whole grid: one branch a vector. gelu_erf, whose code is long,
 // is left out where kErf says that it is not asked for.
 template <bool kErf, int N>
-__device__ __forceinline__ void gated(kit::Activation activation, const float (&g)[N], const float (&u)[N],
+__device__ __forceinline__ void gated(Activation activation, const float (&g)[N], const float (&u)[N],
                                       float (&product)[N]) {
-    if (activation == kit::Activation::silu) {
+    if (activation == Activation::silu) {
 #pragma unroll
         for (int i = 0; i < N; ++i) product[i] = kit::silu(g[i]) * u[i];
-    } else if (!kErf || activation == kit::Activation::gelu_tanh) {
+    } else if (!kErf || activation == Activation::gelu_tanh) {
 #pragma unroll
         for (int i = 0; i < N; ++i) product[i] = kit::gelu_tanh(g[i]) * u[i];
     } else {
@@ -29,7 +29,7 @@ __device__ __forceinline__ void gated(kit::Activation activation, const float (&
 // Where the products come from.
 struct GateAndUp {
     kit::VectorRows gate, up, multiplier;  // the last: one a column, or absent
-    kit::Activation activation;
+    Activation activation;
     std::int64_t dim;
 
     template <int N>

@@ -44,7 +44,6 @@ __device__ __forceinline__ Scales load_scales(const Epilogue& e) {
 template <class F>
 __device__ __forceinline__ void with_activation(const Epilogue& e, F use) {
     switch (e.activation) {
-        case Gemm::Activation::none: break;
         case Gemm::Activation::gelu_tanh:
             if (e.out_dtype == DType::fp32) {
                 use([](float x) { return kit::gelu_tanh(x); });
@@ -54,6 +53,7 @@ __device__ __forceinline__ void with_activation(const Epilogue& e, F use) {
             break;
         case Gemm::Activation::gelu_erf: use([](float x) { return kit::gelu_erf(x); }); break;
         case Gemm::Activation::silu: use([](float x) { return kit::silu(x); }); break;
+        default: break;
     }
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "weft/activation.h"
 #include "weft/contract.h"
 
 namespace weft {
@@ -23,7 +24,7 @@ namespace weft {
 // strided views.
 struct Gemm {
     static constexpr std::string_view kName = "gemm";
-    enum class Activation { none, gelu_tanh, gelu_erf, silu };
+    using Activation = weft::Activation;
 
     Tensor a{}, b{}, a_scale{}, b_scale{}, bias{}, up{}, up_scale{}, up_bias{};
     Tensor residual{}, out_scale{}, out{};
@@ -89,7 +90,8 @@ inline const Contract& Gemm::contract() {
             .fill(Fill::scale(0.05, 0.5))
             .out("out", &Gemm::out, "... n", kOperand, "the product after its epilogue")
             .in_place_of("residual")
-            .option("activation", &Gemm::activation, {"none", "gelu_tanh", "gelu_erf", "silu"},
+            .option("activation", &Gemm::activation,
+                    {Activation::none, Activation::gelu_tanh, Activation::gelu_erf, Activation::silu},
                     "after the bias")
             .option(
                 "fast_accumulation", &Gemm::fast_accumulation,

@@ -17,7 +17,7 @@ double activate(Gemm::Activation kind, double x) {
         case Gemm::Activation::none: return x;
         case Gemm::Activation::gelu_erf: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
         case Gemm::Activation::silu: return x / (1 + std::exp(-x));
-        case Gemm::Activation::gelu_tanh: break;
+        default: break;  // gelu_tanh
     }
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }

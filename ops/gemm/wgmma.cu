@@ -89,12 +89,6 @@ void launch_pair(const Launch& l) {
     among(std::make_index_sequence<std::size(gemm::kWgmmaTiles)>{});
 }
 
-// b's dtype is a's, or both are fp8.
-template <class A>
-void launch_fp8(DType b, const Launch& l) {
-    b == DType::fp8_e4m3 ? launch_pair<A, kit::e4m3>(l) : launch_pair<A, kit::e5m2>(l);
-}
-
 }  // namespace
 
 void launch_gemm_wgmma(const Gemm& op, Context& context) {
@@ -115,12 +109,15 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
         .tile = config.tile,
         .stream = context.stream(),
     };
-    switch (op.a.dtype) {
-        case DType::bf16: return launch_pair<kit::bf16, kit::bf16>(l);
-        case DType::fp16: return launch_pair<kit::half, kit::half>(l);
-        case DType::fp8_e4m3: return launch_fp8<kit::e4m3>(op.b.dtype, l);
-        default: return launch_fp8<kit::e5m2>(op.b.dtype, l);
-    }
+    kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2>(op.a.dtype, [&](auto* type) {
+        using A = std::remove_pointer_t<decltype(type)>;
+        if constexpr (sizeof(A) == 2) {
+            launch_pair<A, A>(l);
+        } else {
+            kit::with_one_of<kit::e4m3, kit::e5m2>(
+                op.b.dtype, [&](auto* other) { launch_pair<A, std::remove_pointer_t<decltype(other)>>(l); });
+        }
+    });
 }
 
 }  // namespace weft::inline WEFT_TARGET

@@ -170,17 +170,6 @@ __device__ __forceinline__ void stage_results(const float (&results)[kCount], ch
     }
 }
 
-// The choices between dtypes that leave, made once a tile.
-template <class F>
-__device__ __forceinline__ void with_narrow_type(DType dtype, F use) {
-    switch (dtype) {
-        case DType::bf16: return use(static_cast<kit::bf16*>(nullptr));
-        case DType::fp16: return use(static_cast<kit::half*>(nullptr));
-        case DType::fp8_e4m3: return use(static_cast<kit::e4m3*>(nullptr));
-        default: return use(static_cast<kit::e5m2*>(nullptr));
-    }
-}
-
 // Which of the two weights comes first in memory: `swapped` sums change places. The compiler is kept from making this a
 // choice for each of them, which would be as many instructions as all the rest of a gate.
 template <int kCount>
@@ -236,7 +225,8 @@ __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaAr
 #pragma unroll
         for (int i = 0; i < kTile.results(); ++i) sums[i] *= s.inverse_out;
     }
-    with_narrow_type(e.out_dtype, [&](auto* type) {
+    // A dtype is chosen once a tile; fp32 has left above.
+    kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2>(e.out_dtype, [&](auto* type) {
         stage_results<std::remove_pointer_t<decltype(type)>, kTile>(sums, gate.box, warp);
     });
     gate.leave();

@@ -126,7 +126,7 @@ void launch(const GroupNorm& op, Context& context) {
     void* scratch = context.scratch(bytes);
     const NormParams p = params(op, plan, scratch);
     const kit::RowTiles t = tiles(op, plan, context.info());
-    kit::with_input(op.x.dtype, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         launch_statistics<T>(p, plan, context);
         const auto groups = static_cast<unsigned>(kit::divide_up(p.batches * p.groups, kThreads / 32));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "weft/activation.h"
 #include "weft/contract.h"
 
 namespace weft {
@@ -13,7 +14,7 @@ namespace weft {
 // and of channels-last ones a view (flatten(2) in PyTorch), whatever their strides; of [N, C] tokens one place.
 struct GroupNorm {
     static constexpr std::string_view kName = "group_norm";
-    enum class Activation { none, silu };
+    using Activation = weft::Activation;
 
     Tensor x{}, weight{}, bias{}, out{};
     std::int64_t groups = 32;
@@ -39,7 +40,7 @@ inline const Contract& GroupNorm::contract() {
             .in_place_of("x")
             .option("groups", &Op::groups, 1, 1 << 20, "of channels", {1, 2, 4, 8, 32})
             .option("eps", &Op::eps, 0, 1, "added to the variance", {1e-5, 1e-6})
-            .option("activation", &Op::activation, {"none", "silu"}, "applied last")
+            .option("activation", &Op::activation, {Activation::none, Activation::silu}, "applied last")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.x.dim(1) % op.groups == 0) return {};
                 return Violation{"groups", "expected a divisor of channels=" + std::to_string(op.x.dim(1)) +

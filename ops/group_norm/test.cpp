@@ -19,6 +19,12 @@ TEST(GroupNorm, RejectsWhatTheContractExcludes) {
                 HasSubstr("group_norm.groups: expected a divisor of channels=12, got 5"));
     EXPECT_THAT(rejection("group_norm x=bf16[1,12,64] weight=bf16[11] out=bf16[1,12,64] groups=4"),
                 HasSubstr("group_norm.weight: expected [channels=12], got [11]"));
+    // Of the functions that ops share a contract takes those that it lists.
+    HostTensor x(DType::fp32, {1, 4, 8}), out(DType::fp32, {1, 4, 8});
+    const Device cpu{};
+    const GroupNorm relu{.x = x.on(cpu), .out = out.on(cpu), .groups = 2, .activation = Activation::relu};
+    EXPECT_THAT([&] { run(relu); }, ::testing::ThrowsMessage<Error>(
+                                        HasSubstr("group_norm.activation: expected one of none, silu")));
 }
 
 // E[x²] − mean² of numbers near 4096 that differ by 1/16 has no digit left.

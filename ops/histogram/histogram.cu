@@ -34,15 +34,10 @@ void launch(const Histogram& op, Context& context) {
                 {.grid = dim3(blocks), .block = dim3(kThreads), .dependent = true}, context.stream(),
                 op.counts.as<int>(), static_cast<int>(op.bins));
     if (op.x.numel() == 0) return;
-    const auto with_value = [&](auto* type) {
+    kit::with_one_of<int, long long, std::uint8_t>(op.x.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         op.bins <= kSharedBins ? launch_as<T, true>(op, context) : launch_as<T, false>(op, context);
-    };
-    switch (op.x.dtype) {
-        case DType::int32: return with_value(static_cast<int*>(nullptr));
-        case DType::int64: return with_value(static_cast<long long*>(nullptr));
-        default: return with_value(static_cast<std::uint8_t*>(nullptr));
-    }
+    });
 }
 
 const RegisterImplementations<Histogram> kKernels{

@@ -33,7 +33,7 @@ void launch_eager(const LayerNorm& op, Context& context) {
     const RowProblem rows = kit::norm_problem(op);
     const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = 128, .rows = 1, .cluster = 1};
     const kit::RowNorm p = kit::row_norm(op, rows, plan);
-    kit::with_row_type(op.x.dtype, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("layer_norm_eager", layer_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
                     kit::row_launch(plan, rows), context.stream(), p);
     });

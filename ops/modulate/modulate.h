@@ -50,7 +50,7 @@ inline const Contract& Modulate::contract() {
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.index && !op.scale && !op.shift)
                     return Violation{"index", "expected a table beside it, scale or shift"};
-                if (op.index && op.shift && op.out && op.out.data == op.shift.data)
+                if (op.index && op.shift && op.out && op.out.numel() > 0 && op.out.data == op.shift.data)
                     return Violation{"out", "must not be the memory of shift where index picks its rows"};
                 for (const auto& [field, table] :
                      {std::pair{"scale", &op.scale}, std::pair{"shift", &op.shift}}) {

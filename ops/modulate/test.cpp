@@ -26,6 +26,16 @@ TEST(Modulate, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("modulate x=int8[6,8] out=bf16"), HasSubstr("modulate.x: expected dtype"));
 }
 
+// A tensor without elements has no memory that another could overwrite.
+TEST(Modulate, TakesEmptyTensorsOfOneAddress) {
+    Modulate op{.x = Tensor(nullptr, DType::bf16, {0, 8}), .index = Tensor(nullptr, DType::int32, {0})};
+    op.shift = Tensor(nullptr, DType::bf16, {6, 8});
+    op.out = Tensor(nullptr, DType::bf16, {0, 8});
+    std::uint16_t table[6 * 8] = {};
+    op.shift.data = op.x.data = op.out.data = table;
+    EXPECT_NO_THROW(run(op));
+}
+
 // x = 1 + 2^-7, scale = 2^-8: 1 + scale is 1 in bf16, but not in fp32, and the product then rounds up. Neither mode
 // passes for the other.
 TEST(Modulate, RoundsOnceOrAfterEachStep) {

@@ -97,12 +97,8 @@ void launch_as(const PatchIm2col& op, Context& context) {
 }
 
 void launch(const PatchIm2col& op, Context& context) {
-    switch (op.image.dtype) {
-        case DType::bf16: return launch_as<kit::bf16>(op, context);
-        case DType::fp16: return launch_as<kit::half>(op, context);
-        case DType::fp32: return launch_as<float>(op, context);
-        default: return launch_as<std::uint8_t>(op, context);
-    }
+    kit::with_one_of<kit::bf16, kit::half, float, std::uint8_t>(
+        op.image.dtype, [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<PatchIm2col> kKernels{

@@ -79,8 +79,8 @@ void launch_as(const QkvSplitRope& op, Context& context) {
 }
 
 void launch(const QkvSplitRope& op, Context& context) {
-    kit::with_input(op.qkv.dtype,
-                    [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
+    kit::with_wide_type(op.qkv.dtype,
+                        [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<QkvSplitRope> kKernels{

@@ -38,7 +38,7 @@ QuantizeIn<T, N> input(const Quantize& op, const DeviceInfo& device) {
 
 template <class Use>
 void with_x(const Quantize& op, Use use) {
-    kit::with_input(op.x.dtype, [&](auto* type) { use(type); });
+    kit::with_wide_type(op.x.dtype, [&](auto* type) { use(type); });
 }
 
 template <class T, class Out>

@@ -60,7 +60,7 @@ void launch_eager(const RmsNorm& op, Context& context) {
     const kit::RowNorm p = kit::row_norm(op, rows, plan);
     // 1/dim as PyTorch computes it: outputs over inputs, both rounded.
     const float factor = static_cast<float>(rows.rows) / static_cast<float>(rows.rows * rows.dim);
-    kit::with_row_type(op.x.dtype, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("rms_norm_eager", rms_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
                     kit::row_launch(plan, rows), context.stream(), p, static_cast<unsigned>(threads.width),
                     factor, op.rounding == RmsNorm::Rounding::eager_cast && op.weight);

@@ -83,8 +83,8 @@ void launch_as(const Rope& op, Context& context) {
 }
 
 void launch(const Rope& op, Context& context) {
-    kit::with_input(op.x.dtype,
-                    [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
+    kit::with_wide_type(op.x.dtype,
+                        [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<Rope> kKernels{

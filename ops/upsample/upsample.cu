@@ -83,7 +83,7 @@ const char* decline_vectors(const Upsample& op, const DeviceInfo& device) {
 
 void launch_vectors(const Upsample& op, Context& context) {
     const kit::RowTiles t = tiles(op, context.info());
-    kit::with_input(op.x.dtype, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("upsample_vectors", upsample_vectors<std::remove_pointer_t<decltype(type)>>, t.shape(),
                     context.stream(), params(op), t);
     });

@@ -76,6 +76,7 @@ class Field:
     sizes_by_dtype: Mapping[str, int] = dataclass_field(default_factory=dict)
     # By another field and its dtype: the default first.
     dtype_beside: Mapping[str, Mapping[str, tuple[str, ...]]] = dataclass_field(default_factory=dict)
+    like: tuple[str, ...] = ()  # fields whose dtype it has
 
     @property
     def reads(self) -> bool:
@@ -156,11 +157,11 @@ class Contract:
 
     @cached_property
     def typed_outputs(self) -> tuple[Field, ...]:
-        """Outputs of which the caller chooses the dtype: the required ones, and scales by their format."""
+        """Outputs of which the caller chooses the dtype: all but those of one dtype or with that of another field."""
         return tuple(
             field
             for field in self.outputs
-            if len(field.dtypes) > 1 and (not field.optional or field.dtype_beside)
+            if len(field.dtypes) > 1 and not (field.optional and field.like)
         )
 
     def _known_sizes(self, options: Mapping[str, Any], dtypes: Mapping[str, str]) -> dict[str, int]:

@@ -15,7 +15,7 @@ _weft() {{
     local choices=""
     case $before in
         --device) choices="cpu emulator cuda"; [ "$command" = explain ] && choices="$choices {devices}" ;;
-        --values) choices="usual wide tiny constant special all" ;;
+        --values) choices="usual wide tiny constant special rising ties all" ;;
         --workload | --dump | --out | --checkpoint) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --dtype) choices="bf16 fp16 fp32" ;;
     esac

@@ -57,6 +57,17 @@ nlohmann::json dtype_beside(const Contract& c, const Field& f) {
     return beside;
 }
 
+// The fields whose dtype a field has where both are there.
+nlohmann::json like(const Contract& c, const Field& f) {
+    auto others = nlohmann::json::array();
+    for (const Relation& relation : c.relations()) {
+        if (relation.kind == Relation::Kind::same_dtype &&
+            &c.fields()[static_cast<std::size_t>(relation.field)] == &f)
+            others.push_back(c.fields()[static_cast<std::size_t>(relation.other)].name);
+    }
+    return others;
+}
+
 nlohmann::json describe(const Contract& c, const Field& f) {
     auto dtypes = nlohmann::json::array();
     for (int i = 0; i < kDTypeCount; ++i) {
@@ -74,6 +85,7 @@ nlohmann::json describe(const Contract& c, const Field& f) {
         field["sized_axis"] = c.axes().all()[static_cast<std::size_t>(f.sized_axis)];
     }
     if (auto beside = dtype_beside(c, f); !beside.empty()) field["dtype_beside"] = beside;
+    if (auto others = like(c, f); !others.empty()) field["like"] = others;
     return field;
 }
 

@@ -44,13 +44,23 @@ void Description::add_option(std::string_view name, std::size_t offset, Option::
 
 void Description::add_choice(std::string_view name, std::size_t offset, std::string_view meaning,
                              std::initializer_list<std::string_view> choices, const void* op) {
+    Choices all;
+    for (const std::string_view choice : choices)
+        all.emplace_back(choice, static_cast<std::int32_t>(all.size()));
+    add_choice(name, offset, meaning, std::move(all), op);
+}
+
+void Description::add_choice(std::string_view name, std::size_t offset, std::string_view meaning,
+                             Choices&& choices, const void* op) {
     add_option(name, offset, Option::Kind::choice, 0, static_cast<double>(choices.size()) - 1, meaning, {},
                op);
     Option& option = c_.options_.back();
-    for (const std::string_view choice : choices) {
+    for (const auto& [word, enumerator] : choices) {
         option.samples.push_back(static_cast<double>(option.choices.size()));
-        option.choices.emplace_back(choice);
+        option.choices.emplace_back(word);
+        option.enumerators.push_back(enumerator);
     }
+    option.initial = Contract::get(op, option);
 }
 
 Field& Description::last_field() { return c_.fields_.back(); }

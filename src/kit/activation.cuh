@@ -10,24 +10,9 @@
 
 #include "kit/ptx/approximate.cuh"
 #include "kit/target.h"
+#include "weft/activation.h"
 
 namespace weft::inline WEFT_TARGET::kit {
-
-enum class Activation {
-    silu,
-    gelu_tanh,
-    gelu_erf,
-    gelu_quick,
-    sigmoid,
-    tanh,
-    relu,
-    relu2,
-    leaky_relu,
-    elu,
-    hardswish,
-    hardshrink,
-    none
-};
 
 __device__ __forceinline__ float sigmoid(float x) {
     constexpr float kLog2e = 1.4426950408889634f;

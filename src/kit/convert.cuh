@@ -13,6 +13,7 @@
 #include "kit/target.h"
 #include "kit/vector.cuh"
 #include "weft/dtype.h"
+#include "weft/error.h"
 
 namespace weft::inline WEFT_TARGET::kit {
 
@@ -21,16 +22,38 @@ using half = __half;
 using e4m3 = __nv_fp8_e4m3;
 using e5m2 = __nv_fp8_e5m2;
 
-// The dtype that a device type stores.
+struct e2m1 {};  // the codes of fp4_e2m1: two of them share a byte, so none is stored alone
+
+// The dtype that a device type stores; a type that stores none does not compile.
 template <class T>
-inline constexpr DType kDTypeOf = std::is_same_v<T, float>          ? DType::fp32
-                                  : std::is_same_v<T, bf16>         ? DType::bf16
-                                  : std::is_same_v<T, half>         ? DType::fp16
-                                  : std::is_same_v<T, e4m3>         ? DType::fp8_e4m3
-                                  : std::is_same_v<T, e5m2>         ? DType::fp8_e5m2
-                                  : std::is_same_v<T, std::int8_t>  ? DType::int8
-                                  : std::is_same_v<T, std::uint8_t> ? DType::uint8
-                                                                    : DType::int32;
+struct StoredAs;
+template <DType kStored>
+struct Stores {
+    static constexpr DType kDType = kStored;
+};
+template <>
+struct StoredAs<float> : Stores<DType::fp32> {};
+template <>
+struct StoredAs<bf16> : Stores<DType::bf16> {};
+template <>
+struct StoredAs<half> : Stores<DType::fp16> {};
+template <>
+struct StoredAs<e4m3> : Stores<DType::fp8_e4m3> {};
+template <>
+struct StoredAs<e5m2> : Stores<DType::fp8_e5m2> {};
+template <>
+struct StoredAs<e2m1> : Stores<DType::fp4_e2m1> {};
+template <>
+struct StoredAs<std::int8_t> : Stores<DType::int8> {};
+template <>
+struct StoredAs<std::uint8_t> : Stores<DType::uint8> {};
+template <>
+struct StoredAs<std::int32_t> : Stores<DType::int32> {};
+template <>
+struct StoredAs<long long> : Stores<DType::int64> {};
+
+template <class T>
+inline constexpr DType kDTypeOf = StoredAs<T>::kDType;
 
 __device__ __forceinline__ float to_float(float v) { return v; }
 __device__ __forceinline__ float to_float(bf16 v) { return __bfloat162float(v); }
@@ -114,62 +137,51 @@ __device__ __forceinline__ Vec<T, N> from_floats(const float (&from)[N]) {
     return to;
 }
 
-// Calls `use` with a null pointer to the device type of fp32, 16 bits, fp8 or int8: a run-time dtype as a uniform
-// branch.
-template <class F>
-__host__ __device__ __forceinline__ void with_type(DType dtype, F use) {
-    switch (dtype) {
-        case DType::fp32: use(static_cast<float*>(nullptr)); break;
-        case DType::bf16: use(static_cast<bf16*>(nullptr)); break;
-        case DType::fp16: use(static_cast<half*>(nullptr)); break;
-        case DType::fp8_e4m3: use(static_cast<e4m3*>(nullptr)); break;
-        case DType::fp8_e5m2: use(static_cast<e5m2*>(nullptr)); break;
-        case DType::int8: use(static_cast<std::int8_t*>(nullptr)); break;
-        default: break;
+// Calls `use` with a null pointer to that of the types T, More... which stores `dtype`: a run-time dtype as a uniform
+// branch. A dtype that none of them stores ends the call with an Error on the host and in the emulator; a GPU, which has
+// no exceptions, takes the last type without asking, so that a choice of n types costs n - 1 comparisons.
+template <class T, class... More, class F>
+__host__ __device__ __forceinline__ void with_one_of(DType dtype, F use) {
+    if constexpr (sizeof...(More) > 0) {
+        if (dtype != kDTypeOf<T>) return with_one_of<More...>(dtype, use);
+    } else {
+#ifndef __CUDA_ARCH__
+        if (dtype != kDTypeOf<T>) throw Error(ErrorCode::internal, "", "", "no device type for this dtype");
+#endif
     }
+    use(static_cast<T*>(nullptr));
 }
 
+// Of all that one element can be stored as.
+template <class F>
+__host__ __device__ __forceinline__ void with_type(DType dtype, F use) {
+    with_one_of<bf16, half, e4m3, e5m2, std::int8_t, float>(dtype, use);
+}
 // The same where only fp32, bf16 and fp16 are possible: a branch less code for each that is not.
 template <class F>
 __host__ __device__ __forceinline__ void with_wide_type(DType dtype, F use) {
-    switch (dtype) {
-        case DType::bf16: use(static_cast<bf16*>(nullptr)); break;
-        case DType::fp16: use(static_cast<half*>(nullptr)); break;
-        default: use(static_cast<float*>(nullptr)); break;
-    }
+    with_one_of<bf16, half, float>(dtype, use);
 }
 
-// One element of an array of any floating dtype.
+// One element of an array of any of with_type's dtypes.
 __device__ __forceinline__ float load_as(DType dtype, const void* data, std::int64_t index) {
-    switch (dtype) {
-        case DType::bf16: return to_float(static_cast<const bf16*>(data)[index]);
-        case DType::fp16: return to_float(static_cast<const half*>(data)[index]);
-        case DType::fp8_e4m3: return to_float(static_cast<const e4m3*>(data)[index]);
-        case DType::fp8_e5m2: return to_float(static_cast<const e5m2*>(data)[index]);
-        case DType::int8: return to_float(static_cast<const std::int8_t*>(data)[index]);
-        default: return static_cast<const float*>(data)[index];
-    }
+    float v = 0;
+    with_type(dtype, [&](auto* type) {
+        v = to_float(static_cast<const std::remove_pointer_t<decltype(type)>*>(data)[index]);
+    });
+    return v;
 }
 __device__ __forceinline__ void store_as(DType dtype, void* data, std::int64_t index, float v) {
-    switch (dtype) {
-        case DType::bf16: static_cast<bf16*>(data)[index] = from_float<bf16>(v); break;
-        case DType::fp16: static_cast<half*>(data)[index] = from_float<half>(v); break;
-        case DType::fp8_e4m3: static_cast<e4m3*>(data)[index] = from_float<e4m3>(v); break;
-        case DType::fp8_e5m2: static_cast<e5m2*>(data)[index] = from_float<e5m2>(v); break;
-        case DType::int8: static_cast<std::int8_t*>(data)[index] = from_float<std::int8_t>(v); break;
-        default: static_cast<float*>(data)[index] = v; break;
-    }
+    with_type(dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        static_cast<T*>(data)[index] = from_float<T>(v);
+    });
 }
 
 // `v` as `dtype` would store it.
 __device__ __forceinline__ float round_as(DType dtype, float v) {
-    switch (dtype) {
-        case DType::bf16: return round_through<bf16>(v);
-        case DType::fp16: return round_through<half>(v);
-        case DType::fp8_e4m3: return round_through<e4m3>(v);
-        case DType::fp8_e5m2: return round_through<e5m2>(v);
-        default: return v;
-    }
+    with_type(dtype, [&](auto* type) { v = round_through<std::remove_pointer_t<decltype(type)>>(v); });
+    return v;
 }
 
 // Largest finite value of a quantised dtype.

@@ -291,15 +291,6 @@ bool with_types(DType in, DType out, Use use) {
              (use(Pairs()), true)) ||
             ...);
 }
-// Host: calls `use` with a null pointer to the device type of an input that is not quantised.
-template <class Use>
-void with_input(DType dtype, Use use) {
-    switch (dtype) {
-        case DType::bf16: return use(static_cast<bf16*>(nullptr));
-        case DType::fp16: return use(static_cast<half*>(nullptr));
-        default: return use(static_cast<float*>(nullptr));
-    }
-}
 
 // Host: whether all vectors of the tiles are whole, in every operand, and each has a thread.
 inline bool whole_vectors(const RowTiles& tiles, int width, std::initializer_list<VectorRows> operands) {

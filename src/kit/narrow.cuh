@@ -10,22 +10,13 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-struct e2m1 {};  // the codes of fp4_e2m1: two of them share a byte, so none is stored alone
-
 // Calls `use` with a null pointer to the device type of a narrow dtype's codes.
 template <class F>
 __host__ __device__ __forceinline__ void with_code(DType codes, F use) {
-    switch (codes) {
-        case DType::fp8_e4m3: use(static_cast<e4m3*>(nullptr)); break;
-        case DType::fp8_e5m2: use(static_cast<e5m2*>(nullptr)); break;
-        case DType::int8: use(static_cast<std::int8_t*>(nullptr)); break;
-        default: use(static_cast<e2m1*>(nullptr)); break;
-    }
+    with_one_of<e4m3, e5m2, std::int8_t, e2m1>(codes, use);
 }
 template <class Code>
 inline constexpr bool kHasNan = std::is_same_v<Code, e4m3> || std::is_same_v<Code, e5m2>;
-template <class Code>
-inline constexpr DType kCodesOf = std::is_same_v<Code, e2m1> ? DType::fp4_e2m1 : kDTypeOf<Code>;
 
 // The codes of N values, an even number, the first in the lowest nibble: to nearest even, saturated. A code is a broken
 // line of its magnitude u, the least of 2u, u + 2 and u/2 + 4; a sum with 2^23 is rounded to a whole number.
@@ -108,7 +99,7 @@ struct CodeScale {
 // larger fraction.
 template <class Code>
 __device__ __forceinline__ CodeScale power_scale(float amax) {
-    const unsigned x = __float_as_uint(amax), max = __float_as_uint(quantized_max(kCodesOf<Code>));
+    const unsigned x = __float_as_uint(amax), max = __float_as_uint(quantized_max(kDTypeOf<Code>));
     const int quotient = static_cast<int>(x >> 23) - static_cast<int>(max >> 23) + 127 +
                          ((x & 0x7fffffu) > (max & 0x7fffffu) ? 1 : 0);
     constexpr unsigned kInfinity = 0x7f800000;
@@ -140,7 +131,7 @@ __device__ __forceinline__ CodeScale group_scale(float amax, DType scales, float
         const float inverse = fminf(fmaxf(1.0f / (scale * tensor), FLT_MIN), FLT_MAX);
         return {stored.__x, scale > 0.0f ? inverse : scale};
     }
-    const float scale = dynamic_scale(amax, kCodesOf<Code>);
+    const float scale = dynamic_scale(amax, kDTypeOf<Code>);
     return {__float_as_uint(scale), 1.0f / scale};
 }
 

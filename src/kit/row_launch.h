@@ -118,12 +118,6 @@ inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
         .dependent = true};
 }
 
-// Calls `use` with a null pointer to the row's element type.
-template <class F>
-void with_row_type(DType dtype, F use) {
-    with_wide_type(dtype, use);
-}
-
 // Calls next(std::true_type or std::false_type) for a flag that may be set at all, or never.
 template <bool kPossible, class Next>
 void with_flag(bool value, Next next) {
@@ -158,7 +152,7 @@ void with_full_form(const RowForm& wanted, F use) {
 template <RowKernels kKernels, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
     const RowForm wanted = row_form(plan, problem);
-    with_row_type(dtype, [&](auto* type) {
+    with_wide_type(dtype, [&](auto* type) {
         constexpr int kWidth = 16 / static_cast<int>(sizeof(*type));
         const auto with_vectors = [&](auto width, auto form) {
             const auto call = [&]<int kVectors>() {

@@ -92,18 +92,28 @@ def _of_case(case: str, workload: str, chance: random.Random) -> list[Row]:
     return rows
 
 
+DRAWN = 60  # cases of the sample
+
+
+def listed() -> list[tuple[str, str, str]]:
+    """The case lines of transformer.csv: suite, row and case."""
+    with (ROOT / "workloads" / "transformer.csv").open(newline="") as file:
+        return [
+            ("norms" if entry["op"].endswith("norm") else "transformer", entry["row"], case.strip())
+            for entry in csv.DictReader(file)
+            for case in filter(None, entry["case"].split(";"))
+        ]
+
+
 def evidence(folder: Path, seed: int = 1) -> Path:
     """A folder of evidence with a row for each of transformer.csv's case lines, chained: norms apart from the
     rest, and a sample."""
     chance = random.Random(seed)
     suites = {"norms": [ENVIRONMENT], "transformer": [ENVIRONMENT]}
-    with (ROOT / "workloads" / "transformer.csv").open(newline="") as file:
-        for entry in csv.DictReader(file):
-            for case in filter(None, entry["case"].split(";")):
-                suite = "norms" if entry["op"].endswith("norm") else "transformer"
-                suites[suite] += _of_case(case.strip(), f"{suite}/{entry['row']}", chance)
+    for suite, name, case in listed():
+        suites[suite] += _of_case(case, f"{suite}/{name}", chance)
     suites["sampled"] = [ENVIRONMENT]
-    for number in range(60):
+    for number in range(DRAWN):
         dtype, dim = chance.choice(("bf16", "fp32")), chance.choice((256, 1000, 1001))
         case = f"softmax x={dtype}[{8 + number},{dim}] out=bf16[{8 + number},{dim}]"
         drawn = _of_case(case, "", chance)

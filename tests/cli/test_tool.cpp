@@ -146,7 +146,7 @@ TEST(Usage, IsExitCodeTwoAndSaysWhatToDo) {
     EXPECT_THAT(weft({"verify", "planted", "--device", "tpu"}).error,
                 HasSubstr("expected cpu, emulator or cuda"));
     EXPECT_THAT(weft({"verify", "planted", "--values", "odd"}).error,
-                HasSubstr("expected usual, wide, tiny, constant, special or all"));
+                HasSubstr("expected usual, wide, tiny, constant, special, rising, ties or all"));
     const Result line = weft({"verify", "planted x=bf16[4,8"});
     EXPECT_EQ(line.code, 2);
     EXPECT_THAT(line.error, HasSubstr("expected ']'"));
@@ -192,7 +192,7 @@ TEST(Verify, GeneratedCasesFindThePlantedFault) {
 TEST(Verify, AllValuesRunOnACase) {
     const auto report =
         json({"verify", "planted x=fp32[4,4]", "--device", "cpu", "--values", "all", "--json"});
-    EXPECT_EQ(report["results"].size(), 5u);
+    EXPECT_EQ(report["results"].size(), 7u) << "one for each kind of values";
     EXPECT_EQ(report["failed"], 0);
 }
 

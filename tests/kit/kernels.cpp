@@ -55,6 +55,20 @@ TEST_F(Emulator, VectorsCopyWholeTailedAndUnaligned) {
     expect_copies<float, 1>();
 }
 
+__global__ void widen(DType dtype, const void* from, float* to) { *to = kit::load_as(dtype, from, 0); }
+
+TEST_F(Emulator, ADTypeWithoutADeviceTypeEndsTheKernel) {
+    const std::int8_t value = -3;
+    float result = 0;
+    kit::launch("widen", widen, {.grid = 1, .block = 1}, Stream{}, DType::int8, &value, &result);
+    EXPECT_EQ(result, -3.0f);
+    EXPECT_THAT(
+        [&] {
+            kit::launch("widen", widen, {.grid = 1, .block = 1}, Stream{}, DType::int64, &value, &result);
+        },
+        ::testing::ThrowsMessage<Error>(::testing::HasSubstr("no device type")));
+}
+
 TEST(RowsAligned, LooksAtBaseAndRowStride) {
     alignas(16) static std::uint16_t memory[256];
     const std::int64_t shape[] = {4, 16};

@@ -127,16 +127,16 @@ TEST(RowPlan, IsRememberedForTheProblemAndTheDevice) {
 TEST(RowPlan, IsRememberedForEveryNumberOfTheDevice) {
     RowPlans plans;
     const DeviceInfo& h200 = *find_device("h200");
-    const RowProblem problem{4096, 4096, 2, true, {true}};
-    const auto expect_its_own = [&](auto DeviceInfo::* number, auto value) {
+    const auto expect_its_own = [&](auto DeviceInfo::* number, auto value, const RowProblem& problem) {
         DeviceInfo other = h200;
         other.*number = value;
         plans.find(problem, h200);
         EXPECT_NE(plan_rows(problem, other), plan_rows(problem, h200)) << "the test shows nothing";
         EXPECT_EQ(plans.find(problem, other), plan_rows(problem, other));
     };
-    expect_its_own(&DeviceInfo::l2_bytes, long{1} << 30);
-    expect_its_own(&DeviceInfo::shared_per_sm, 5000);
+    // 128 MiB, which this L2 could hold; and no room for a single block.
+    expect_its_own(&DeviceInfo::l2_bytes, long{1} << 30, {16384, 4096, 2, true, {true}});
+    expect_its_own(&DeviceInfo::shared_per_sm, 1000, {4096, 4096, 2, true, {true}});
 }
 
 // Every row of the workloads of these ops: on an H200 an SM has at least 32 KiB in flight, or the whole

@@ -14,6 +14,10 @@ from safetensors.torch import load_file
 from weft._op import OPS, PACKED, Op
 
 
+# Ops of which some results have a shape that only these inputs say; without them there is the destination form alone.
+SHAPED_BY = {"copy": "x", "scale_layout": "linear"}
+
+
 @dataclass
 class Case:
     """One folder of the dump."""
@@ -67,6 +71,16 @@ class Case:
         """Nothing strided, shifted or shared."""
         return not any({"stride", "offset", "alias"} & spec.keys() for spec in self.specs.values())
 
+    @property
+    def is_functional(self) -> bool:
+        """Whether the shapes of all results follow from the inputs."""
+        return SHAPED_BY.get(self.op.name, next(iter(self.inputs), None)) in self.inputs
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether two elements of a tensor share a byte, as NumPy has none."""
+        return any(spec["dtype"] in PACKED for spec in self.specs.values())
+
     def laid_out(self) -> dict[str, torch.Tensor]:
         """Every field over memory of its own, or of the field whose memory it shares."""
         placed: dict[str, torch.Tensor] = {}
@@ -86,6 +100,13 @@ class Case:
         keywords |= {name: True for name in self.outputs if fields[name].optional}
         typed = [f.name for f in self.op.contract.typed_outputs if f.name in self.outputs]
         return keywords | {f"{name}_dtype": self.specs[name]["dtype"] for name in typed}
+
+    def results(self, written: Any) -> dict[str, Any]:
+        """What a weft function returned, by name."""
+        if isinstance(written, tuple):
+            return dict(zip(written._fields, written, strict=True))  # type: ignore[attr-defined]
+        (name,) = (field.name for field in self.op.contract.results if field.name in self.specs)
+        return {name: written}
 
     def expect(self, written: dict[str, Any]) -> None:
         """Each result has the reference's bits where the reference wrote."""
@@ -117,7 +138,8 @@ def place(spec: dict[str, Any], value: torch.Tensor | None) -> torch.Tensor:
     memory = torch.zeros(max(span, 1) * dtype.itemsize, dtype=torch.uint8)
     tensor = memory.view(dtype).as_strided(shape, stride, offset)
     if value is not None:
-        bits(tensor).copy_(bits(value))
+        once = tuple(slice(1) if step == 0 else slice(None) for step in stride)
+        bits(tensor)[once].copy_(bits(value)[once])
     return tensor
 
 
@@ -131,10 +153,3 @@ def read(folder: Path, op: str | None = None) -> list[Case]:
     """The dump's cases, all or those of an op."""
     cases = [Case(path.parent) for path in sorted(folder.glob("*/case.json"))]
     return [case for case in cases if op in (None, case.described["op"])]
-
-
-def results(op: Op, written: Any) -> dict[str, Any]:
-    """What a weft function returned, by name."""
-    if isinstance(written, tuple):
-        return dict(zip(written._fields, written, strict=True))  # type: ignore[attr-defined]
-    return {op.contract.results[0].name: written}

@@ -22,7 +22,11 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @EVERY_OP
 def test_functional_form(op, dumped):
     for case in cases.read(dumped, op):
-        case.expect(cases.results(case.op, getattr(weft, op)(**case.functional())))
+        if case.is_functional:
+            case.expect(case.results(getattr(weft, op)(**case.functional())))
+        else:
+            with pytest.raises((TypeError, ValueError), match=r"needs an array|doesn't follow"):
+                getattr(weft, op)(**case.functional())
 
 
 @EVERY_OP
@@ -30,7 +34,7 @@ def test_destination_form(op, dumped):
     """Strided, shifted and in place, as the case says; what is returned are the very tensors."""
     for case in cases.read(dumped, op):
         tensors = case.laid_out()
-        written = cases.results(case.op, getattr(weft, op)(**tensors, **case.options))
+        written = case.results(getattr(weft, op)(**tensors, **case.options))
         assert all(tensor is tensors[name] for name, tensor in written.items())
         case.expect(written)
 
@@ -42,7 +46,11 @@ def has_fp8(case: cases.Case) -> bool:
 @EVERY_OP
 def test_operators_pass_opcheck(op, dumped):
     # NaN is not equal to itself in these checks.
-    plain = [c for c in cases.read(dumped, op) if c.is_plain and c.described["values"] != "special"]
+    plain = [
+        c
+        for c in cases.read(dumped, op)
+        if c.is_plain and c.is_functional and c.described["values"] != "special"
+    ]
     form = weft.torch.OPERATORS[op]
     for case in sorted(plain, key=has_fp8)[:2]:
         # The other checks do arithmetic on the tensors, which PyTorch doesn't have for fp8 on the CPU.
@@ -59,10 +67,10 @@ def test_operators_pass_opcheck(op, dumped):
 def test_compiles_as_one_graph(op, dynamic, dumped):
     torch._dynamo.reset()
     function = torch.compile(getattr(weft, op), fullgraph=True, dynamic=dynamic, backend="aot_eager")
-    plain = [case for case in cases.read(dumped, op) if case.is_plain]
+    plain = [case for case in cases.read(dumped, op) if case.is_plain and case.is_functional]
     for case in plain[:2]:
-        case.expect(cases.results(case.op, function(**case.functional())))
-        case.expect(cases.results(case.op, function(**case.laid_out(), **case.options)))
+        case.expect(case.results(function(**case.functional())))
+        case.expect(case.results(function(**case.laid_out(), **case.options)))
 
 
 def test_inductor_fuses_around_an_op_and_keeps_mutations():
@@ -166,7 +174,7 @@ def test_errors_name_the_field():
             lambda: rms_norm(x, torch.ones(31)),
         ),
         (
-            r"rms_norm\.x: expected dtype fp32, bf16, fp16, got int32",
+            r"rms_norm\.x: expected dtype fp32, bf16, fp16, got (torch\.)?int32",
             TypeError,
             lambda: rms_norm(x.int()),
         ),
@@ -178,9 +186,9 @@ def test_errors_name_the_field():
             lambda: rms_norm(x, eps=2.0),
         ),
         (
-            r"rms_norm\.out: expected dtype fp32, .*, got torch.int8",
+            r"rms_norm\.out: expected dtype fp32, .*, got (torch\.)?int32",
             TypeError,
-            lambda: rms_norm(x, out_dtype="int8"),
+            lambda: rms_norm(x, out_dtype="int32"),
         ),
         (r"rms_norm\(\) has no parameter 'wieght'", TypeError, lambda: rms_norm(x, wieght=x)),
         (r"rms_norm\(\) needs 'x'", TypeError, rms_norm),
@@ -215,7 +223,7 @@ def test_on_a_gpu(op, dumped):
         except NotImplementedError:
             continue  # only the CPU has an implementation
         ran += 1
-        for name, got in cases.results(case.op, returned).items():
+        for name, got in case.results(returned).items():
             exact = case.reference[f"{name}.exact"].view(torch.float64)
             if got.dtype.itemsize == 1:  # saturates
                 exact = exact.clamp(-torch.finfo(got.dtype).max, torch.finfo(got.dtype).max)

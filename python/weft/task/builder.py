@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,15 @@ def nvcc() -> str:
     if found is None:
         raise Absent("there is no nvcc here: CUDA sources can't be compiled")
     return found
+
+
+def _cuda_headers() -> str:
+    """The folder of the toolkit's headers: nvcc may be a script that starts the real one, so it is asked."""
+    said = subprocess.run([nvcc(), "--dryrun", "-c", "any.cu"], capture_output=True, text=True).stderr
+    top = re.search(r"\bTOP=(\S+)", said)
+    if top is None:
+        raise Absent("nvcc --dryrun does not say where its toolkit is")
+    return f"{top[1]}/include"
 
 
 def _kit_paths() -> list[str]:
@@ -94,9 +105,6 @@ def arch_list(arch: str) -> str:
 
 def compile_emulated(task: Task, side: Side) -> str:
     """A kernel on weft's kit as plain C++, which the emulator runs on the CPU."""
-    home = (
-        os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or str(Path(nvcc()).resolve().parents[1])
-    )
     wrapper = Path(_folder(task, side.name, "emulated")) / f"{side.path.stem}_emulated.cpp"
     wrapper.write_text(f'#include "{side.path.resolve()}"\n')
     return _built(
@@ -108,7 +116,7 @@ def compile_emulated(task: Task, side: Side) -> str:
             str(side.path.parent),
             *(str(task.folder / path) for path in side.includes),
             *_kit_paths(),
-            f"{home}/include",
+            _cuda_headers(),
         ],
         extra_ldflags=_library(),
     )
