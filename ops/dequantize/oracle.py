@@ -8,7 +8,7 @@ from tests.oracles.numbers import GROUPS, decoded, linear
 def oracle(inputs: dict, options: dict) -> dict:
     dtypes = options["dtypes"]
     x = decoded(inputs["x"], dtypes["x"])
-    rows = x.reshape(x.size // max(x.shape[-1], 1), x.shape[-1])
+    rows = x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
     scale = inputs.get("scale", 1.0)
     if "token_scale" in inputs:
         scale = inputs["token_scale"].reshape(-1, 1)
@@ -18,9 +18,10 @@ def oracle(inputs: dict, options: dict) -> dict:
     for field in ("group_scale", "swizzled_scale"):
         if field in inputs:
             columns = GROUPS[dtypes[field]]
+            across = -(-rows.shape[1] // columns)
             groups = decoded(inputs[field], dtypes[field])
             if field == "swizzled_scale":
-                groups = linear(groups, rows.shape[0], -(-rows.shape[1] // columns))
-            groups = groups.reshape(rows.shape[0], -1).repeat(columns, 1)[:, : rows.shape[1]]
+                groups = linear(groups, rows.shape[0], across)
+            groups = groups.reshape(rows.shape[0], across).repeat(columns, 1)[:, : rows.shape[1]]
             scale = (groups.astype(np.float32) * np.float32(scale)).astype(np.float64)
     return {"out": (rows * scale).reshape(x.shape)}

@@ -600,6 +600,7 @@ def layer_norm(
     out_dtype: _DType | None = None,
     group_scale_dtype: _DType | None = None,
     swizzled_scale_dtype: _DType | None = None,
+    out2_dtype: _DType | None = None,
 ) -> _Array:
     """out = n · (mod_offset + mod_scale) + mod_shift, n = (r - mean(r)) / sqrt(var(r) + eps) · (weight +
         weight_offset) + bias, r = residual + gate · x
@@ -641,6 +642,7 @@ def layer_norm(
         out_dtype: dtype of out where it is allocated.
         group_scale_dtype: dtype of group_scale where it is allocated. It asks for it.
         swizzled_scale_dtype: dtype of swizzled_scale where it is allocated. It asks for it.
+        out2_dtype: dtype of out2 where it is allocated. It asks for it.
 
     Returns:
         a named tuple, or the one result: out, residual_out if asked for, token_scale if asked for,
@@ -686,6 +688,7 @@ def layer_norm(
     out_dtype: _DType | None = None,
     group_scale_dtype: _DType | None = None,
     swizzled_scale_dtype: _DType | None = None,
+    out2_dtype: _DType | None = None,
 ) -> _LayerNormResult: ...
 
 class _MergeAttentionStatesResult(tuple[Any, ...]):
@@ -1083,6 +1086,7 @@ def rms_norm(
     out_dtype: _DType | None = None,
     group_scale_dtype: _DType | None = None,
     swizzled_scale_dtype: _DType | None = None,
+    out2_dtype: _DType | None = None,
 ) -> _Array:
     """out = n · (mod_offset + mod_scale) + mod_shift, n = r / sqrt(mean(r²) + eps) · (weight +
         weight_offset) + bias, r = residual + gate · x
@@ -1124,6 +1128,7 @@ def rms_norm(
         out_dtype: dtype of out where it is allocated.
         group_scale_dtype: dtype of group_scale where it is allocated. It asks for it.
         swizzled_scale_dtype: dtype of swizzled_scale where it is allocated. It asks for it.
+        out2_dtype: dtype of out2 where it is allocated. It asks for it.
 
     Returns:
         a named tuple, or the one result: out, residual_out if asked for, token_scale if asked for,
@@ -1168,6 +1173,7 @@ def rms_norm(
     out_dtype: _DType | None = None,
     group_scale_dtype: _DType | None = None,
     swizzled_scale_dtype: _DType | None = None,
+    out2_dtype: _DType | None = None,
 ) -> _RmsNormResult: ...
 
 def rope(

@@ -193,7 +193,7 @@ def test_errors_name_the_field():
         (r"rms_norm\(\) has no parameter 'wieght'", TypeError, lambda: rms_norm(x, wieght=x)),
         (r"rms_norm\(\) needs 'x'", TypeError, rms_norm),
         (r"rms_norm\(\) got 'x' twice", TypeError, lambda: rms_norm(x, x=x)),
-        (r"takes 5 positional arguments, got 6", TypeError, lambda: rms_norm(x, *[None] * 5)),
+        (r"takes 11 positional arguments, got 13", TypeError, lambda: rms_norm(x, *[None] * 12)),
         (r"gated_activation\(\) needs an array", TypeError, weft.gated_activation),
         (
             r"overlaps x without being the very same view",
