@@ -51,11 +51,11 @@ __device__ __forceinline__ Welford merge_block(Welford w) {
 // Needs   blockDim.x = 128, dim a multiple of 4, rows aligned for 4 elements. The compiler contracts products
 //         and sums here as it does in PyTorch's build: written otherwise, other bits come out
 template <class T>
-__global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_constant__ kit::RowNorm p) {
+__global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_constant__ kit::MixedNorm p) {
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape, p.places);
+    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape, &p.places);
     row.load(p.in, [] {});
 
     Welford own{0.0f, 0.0f, 0.0f};
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_cons
         if (p.weight.shift.data != nullptr) kit::load_floats(p.weight.shift, row.part, index, b);
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] = w[i] * (scale * (x[i] - mean)) + b[i];
-        kit::store_floats(p.to[0].out, row.part, index, x);
+        kit::store_floats(p.to.out, row.part, index, x);
     });
 }
 

@@ -30,9 +30,9 @@ const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
 }
 
 void launch_eager(const LayerNorm& op, Context& context) {
-    const RowProblem rows = kit::norm_problem(op);
     const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = 128, .rows = 1, .cluster = 1};
-    const kit::RowNorm p = kit::row_norm(op, rows, plan);
+    const RowProblem rows = kit::norm_problem(op, {}, false);
+    const kit::MixedNorm p = kit::norm_params(kit::bind_norm(op), op, rows, plan);
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("layer_norm_eager", layer_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
                     kit::row_launch(plan, rows), context.stream(), p);

@@ -10,7 +10,7 @@ namespace {
 // Mapping, traffic and needs: kit::affine_rows
 template <class T>
 __global__ void __launch_bounds__(256, 2)
-    modulate(const __grid_constant__ kit::Affine p, kit::RowTiles tiles) {
+    modulate(const __grid_constant__ kit::AffineOf<T> p, kit::RowTiles tiles) {
     kit::affine_rows<T>(p, tiles);
 }
 

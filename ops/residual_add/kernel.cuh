@@ -10,7 +10,7 @@ namespace {
 // Mapping, traffic and needs: kit::affine_rows
 template <class T>
 __global__ void __launch_bounds__(256, 2)
-    residual_add(const __grid_constant__ kit::Affine p, kit::RowTiles tiles) {
+    residual_add(const __grid_constant__ kit::AffineOf<T> p, kit::RowTiles tiles) {
     kit::affine_rows<T>(p, tiles);
 }
 

@@ -35,12 +35,12 @@ __device__ __forceinline__ float tree_sum(float value, unsigned width) {
 // Traffic x is read twice (the second time from a cache), every other operand once
 // Needs   blockDim.x and width as eager_threads says; dim a multiple of 4; rows aligned for 4 elements
 template <class T>
-__global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_constant__ kit::RowNorm p,
+__global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_constant__ kit::MixedNorm p,
                                                              unsigned width, float factor, bool cast_first) {
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape, p.places);
+    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape, &p.places);
     row.load(p.in, [] {});
 
     float sums[4] = {0, 0, 0, 0};
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_consta
             if (cast_first) x[i] = kit::round_through<T>(x[i]);
             x[i] = __fmul_rn(x[i], __fadd_rn(w[i], p.weight.offset));
         }
-        kit::store_floats(p.to[0].out, row.part, index, x);
+        kit::store_floats(p.to.out, row.part, index, x);
     });
 }
 

@@ -41,7 +41,7 @@ EagerThreads eager_threads(const RowProblem& rows) {
 
 const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
     if (op.rounding == RmsNorm::Rounding::fused) return "only for rounding=eager and eager_cast";
-    const RowProblem rows = kit::norm_problem(op);
+    const RowProblem rows = kit::norm_problem(op, {}, false);
     if (rows.dim % 4 != 0 || rows.dim < 128 || rows.dim > 130560) {
         return "PyTorch's order of summation is reproduced for dim a multiple of 4 from 128 to 130560";
     }
@@ -54,10 +54,10 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
 }
 
 void launch_eager(const RmsNorm& op, Context& context) {
-    const RowProblem rows = kit::norm_problem(op);
+    const RowProblem rows = kit::norm_problem(op, {}, false);
     const EagerThreads threads = eager_threads(rows);
     const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = threads.all, .rows = 1, .cluster = 1};
-    const kit::RowNorm p = kit::row_norm(op, rows, plan);
+    const kit::MixedNorm p = kit::norm_params(kit::bind_norm(op), op, rows, plan);
     // 1/dim as PyTorch computes it: outputs over inputs, both rounded.
     const float factor = static_cast<float>(rows.rows) / static_cast<float>(rows.rows * rows.dim);
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
@@ -76,7 +76,7 @@ const RegisterImplementations<RmsNorm> kKernels{
       kit::norm_config<kForms, RmsNorm>, launch},
      {"eager", decline_eager,
       [](const RmsNorm& op, const DeviceInfo&) {
-          return "lanes=" + std::to_string(eager_threads(kit::norm_problem(op)).all);
+          return "lanes=" + std::to_string(eager_threads(kit::norm_problem(op, {}, false)).all);
       },
       launch_eager}}};
 

@@ -13,8 +13,13 @@ struct SoftmaxParams {
     kit::RowInput in{};
     kit::RowOperand out{};
     float scale = 0;  // times log2(e): exponentials are powers of 2
+};
+// Of mixed kernels.
+struct MixedSoftmax : SoftmaxParams {
     kit::RowPlaces places{};
 };
+template <class Form>
+using SoftmaxOf = std::conditional_t<Form::kForm.uniform, SoftmaxParams, MixedSoftmax>;
 
 // Logits seen so far: their maximum and the sum of 2^(logit - maximum). Where there is none the maximum is
 // -inf and 0 takes its place as a reference, so that no -inf - -inf arises.
@@ -44,11 +49,13 @@ struct Merge {
 //         N = 1, or dim a multiple of N and every row aligned for vectors of N
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
-    softmax_kernel(const __grid_constant__ SoftmaxParams p) {
+    softmax_kernel(const __grid_constant__ SoftmaxOf<Form> p) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    kit::Row<T, N, V, Form> row(group, p.shape, p.places);
+    const kit::RowPlaces* places = nullptr;
+    if constexpr (!Form::kForm.uniform) places = &p.places;
+    kit::Row<T, N, V, Form> row(group, p.shape, places);
     row.load(p.in, [] {});
     group.begin();
 

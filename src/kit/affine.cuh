@@ -15,8 +15,13 @@ struct Affine {
     float offset = 0;
     bool eager = false;
     bool keep = false;  // L2 keeps x and shift after all else (L2Policy)
+};
+// Where an operand may be of any dtype, or of scattered rows.
+struct MixedAffineRows : Affine {
     RowPlaces places{};
 };
+template <class T>
+using AffineOf = std::conditional_t<std::is_same_v<T, Any>, MixedAffineRows, Affine>;
 
 // A vector of an operand of any dtype: first as it lies in memory, so that the loads of several operands are on their
 // way together; then as fp32.
@@ -25,10 +30,10 @@ class RawVector {
     static constexpr int N = kAffineWidth;
 
     template <class... Policy>
-    __device__ __forceinline__ void load(const Affine& p, const RowOperand& from, const PartVector& at,
-                                         Policy...) {
+    __device__ __forceinline__ void load(const MixedAffineRows& p, const RowOperand& from, const RunRow& row,
+                                         const PartVector& at, Policy...) {
         if (from.data == nullptr) return;
-        const std::int64_t begin = row_offset(p.shape, p.places, from, at.row);
+        const std::int64_t begin = row.offset(p.shape, &p.places, from);
         if (from.dtype == DType::fp32) {
             load_as<float>(from, begin, at);
         } else {
@@ -72,11 +77,11 @@ class KnownVector {
 
     // `policy`: none or an L2Policy.
     template <class... Policy>
-    __device__ __forceinline__ void load(const Affine& p, const RowOperand& from, const WholeVector& at,
-                                         Policy... policy) {
+    __device__ __forceinline__ void load(const Affine& p, const RowOperand& from, const RunRow& row,
+                                         const WholeVector& at, Policy... policy) {
         if (from.data == nullptr) return;
-        const T* row = static_cast<const T*>(from.data) + row_offset(p.shape, p.places, from, at.row);
-        words_ = load_words<N>(row + std::int64_t{at.vector} * N, policy...);
+        const T* begin = static_cast<const T*>(from.data) + row.offset(p.shape, nullptr, from);
+        words_ = load_words<N>(begin + std::int64_t{at.vector} * N, policy...);
     }
     __device__ __forceinline__ void get(const RowOperand&, float (&to)[N]) const {
         to_floats(as_vector<T, N>(words_), to);
@@ -118,19 +123,22 @@ __device__ __forceinline__ void affine_vector(const Affine& p, const Vector& x, 
 // Needs    out may be the memory of x, bias, scale or shift element for element: a thread reads its vectors before it
 //          writes there. T, where it is not Any, is the dtype of all operands, whose vectors are whole
 template <class T>
-__device__ __forceinline__ void affine_rows(const Affine& p, const RowTiles& tiles) {
+__device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles& tiles) {
     using Vector = std::conditional_t<std::is_same_v<T, Any>, RawVector, KnownVector<T>>;
     for_each_vector<kAffineWidth, T>(tiles, p.out.dtype, [&](auto* type, const auto& at) {
         using Out = std::remove_pointer_t<decltype(type)>;
         Vector x, bias, scale, shift;
         const L2Policy policy = l2_policy(p.keep);
-        x.load(p, p.x, at, policy);
-        shift.load(p, p.shift, at, policy);
-        scale.load(p, p.scale, at);
-        bias.load(p, p.bias, at);
+        const RunRow row(p.shape, at.row);
+        x.load(p, p.x, row, at, policy);
+        shift.load(p, p.shift, row, at, policy);
+        scale.load(p, p.scale, row, at);
+        bias.load(p, p.bias, row, at);
         float y[kAffineWidth];
         affine_vector(p, x, bias, scale, shift, y);
-        Out* out = static_cast<Out*>(p.out.data) + row_offset(p.shape, p.places, p.out, at.row);
+        const RowPlaces* places = nullptr;
+        if constexpr (std::is_same_v<T, Any>) places = &p.places;
+        Out* out = static_cast<Out*>(p.out.data) + row.offset(p.shape, places, p.out);
         if constexpr (std::is_same_v<T, Any>) {
             store_vector(out + at.column, from_floats<Out>(y), at.count, p.out.aligned);
         } else {

@@ -17,14 +17,14 @@ struct AffineTensors {
 };
 
 struct AffinePlan {
-    Affine params{};
+    MixedAffineRows params{};
     RowTiles tiles{};
     bool uniform = false;  // of one dtype and whole vectors
 };
 
 inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& device) {
     AffinePlan plan;
-    Affine& p = plan.params;
+    MixedAffineRows& p = plan.params;
     bind_rows(p.shape, p.places, call.x,
               {{&call.x, &p.x},
                {&call.bias, &p.bias},
@@ -40,18 +40,19 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
                            [&](const RowOperand* o) { return o->data == nullptr || holds(*o); });
     };
     const std::int64_t dim = p.shape.dim;
-    const bool dense = !p.shape.scattered && all([&](const RowOperand& o) {
-        return !o.single && (o.stride == dim || p.shape.rows == 1);
-    });
+    const bool one_stride = !p.shape.scattered && p.places.axes == 1;
+    const bool dense = one_stride && all([&](const RowOperand& o) {
+                           return !o.single && (o.stride == dim || p.shape.rows == 1);
+                       });
     if (dense) {
         p.shape.dim *= p.shape.rows;
         p.shape.rows = 1;
     }
     p.keep = l2_keeps_input(bytes(call.x.dtype, call.x.numel()), device);
     plan.tiles = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, 1, device);
-    plan.uniform =
-        all([&](const RowOperand& o) { return o.dtype == p.out.dtype && !o.single && o.aligned; }) &&
-        whole_vectors(plan.tiles, kAffineWidth, {});
+    plan.uniform = !p.shape.scattered && all([&](const RowOperand& o) {
+        return o.dtype == p.out.dtype && !o.single && o.aligned;
+    }) && whole_vectors(plan.tiles, kAffineWidth, {});
     return plan;
 }
 
@@ -59,7 +60,9 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
 template <class Kernel>
 void launch_affine(const char* name, const AffinePlan& plan, Context& context, Kernel kernel) {
     const auto launch_as = [&](auto types) {
-        launch(name, kernel(types), plan.tiles.shape(), context.stream(), plan.params, plan.tiles);
+        using T = typename decltype(types)::In;
+        launch(name, kernel(types), plan.tiles.shape(), context.stream(),
+               static_cast<const AffineOf<T>&>(plan.params), plan.tiles);
     };
     const DType dtype = plan.params.out.dtype;
     const bool known =

@@ -21,6 +21,9 @@ struct Divisor {
             static_cast<unsigned>(((std::uint64_t{1} << (31 + by.shift)) + by.divisor - 1) / by.divisor);
         return by;
     }
+    // Of which every number has the quotient 0.
+    static Divisor endless() { return {.divisor = 0, .multiplier = 0}; }
+
     __device__ __forceinline__ unsigned quotient(unsigned n) const {
         return __umulhi(2 * n, multiplier) >> shift;
     }

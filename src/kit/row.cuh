@@ -47,6 +47,29 @@ struct RowInput {
     bool keep = false;  // L2 keeps x and residual after all else (L2Policy)
 };
 
+// use(slot, index, values) for each vector of the thread; before(index) before each run of Row::kRun.
+template <class Row, class F, class Before>
+__device__ __forceinline__ void each_vector(const Row& row, F use, Before before) {
+    const auto with_values = [&](int v, typename Row::Index index) {
+        float x[Row::kWidth];
+        row.get(v, index, x);
+        use(v, index, x);
+    };
+    row.part.template each<Row::kWidth, Row::kVectors, Row::kRun>(with_values, before);
+}
+
+// use(slot, index, values, there) for every slot, all threads of the group together: zeros where it is not there.
+template <class Row, class F, class Before>
+__device__ __forceinline__ void each_slot(const Row& row, F use, Before before) {
+    const auto with_values = [&](int v, typename Row::Index index) {
+        float x[Row::kWidth] = {};
+        const bool there = index < row.part.dim;
+        if (there) row.get(v, index, x);
+        use(v, index, x, there);
+    };
+    row.part.template each_slot<Row::kWidth, Row::kVectors, Row::kRun>(with_values, before);
+}
+
 // A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
 // dtype if there is one (residual_out has the same), else x's.
 template <class T, int N, int V, class Form>
@@ -59,7 +82,7 @@ class Row {
     using Late = LateOperand<N, kRun>;
 
     template <GroupScope kScope>
-    __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape, const RowPlaces& places)
+    __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape, const RowPlaces* places)
         : part(group, shape, places) {}
 
     // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
@@ -93,31 +116,9 @@ class Row {
         }
     }
 
-    // use(slot, index, values) for each vector of the thread; before(index) before each run of kRun.
-    template <class F, class Before>
-    __device__ __forceinline__ void each(F use, Before before) const {
-        const auto with_values = [&](int v, Index index) {
-            float x[N];
-            get(v, index, x);
-            use(v, index, x);
-        };
-        part.template each<N, V, kRun>(with_values, before);
-    }
     template <class F>
     __device__ __forceinline__ void each(F use) const {
-        each(use, [](Index) {});
-    }
-
-    // use(slot, index, values, there) for every slot, all threads of the group together: zeros where it is not there.
-    template <class F, class Before>
-    __device__ __forceinline__ void each_slot(F use, Before before) const {
-        const auto with_values = [&](int v, Index index) {
-            float x[N] = {};
-            const bool there = index < part.dim;
-            if (there) get(v, index, x);
-            use(v, index, x, there);
-        };
-        part.template each_slot<N, V, kRun>(with_values, before);
+        each_vector(*this, use, [](Index) {});
     }
 
     // The thread's part of the sum of f(x) over the row: two chains of additions, for latency and for
@@ -133,6 +134,22 @@ class Row {
             }
         });
         return even + odd;
+    }
+
+    // The thread's vector in slot v.
+    __device__ __forceinline__ void get(int v, std::int64_t index, float (&x)[N]) const {
+        if constexpr (V > 0) return x_.get(v, x);
+        if (in_->residual.data == nullptr) return load_floats(in_->x, part, index, x);
+        if (in_->residual_out.data != nullptr)
+            return load_floats(in_->residual_out, part, index, x);  // what this thread wrote itself
+        float r[N], g[N];
+        load_floats(in_->x, part, index, x);
+        load_floats(in_->residual, part, index, r);
+        Late gate(part, in_->gate, 1.0f);
+        gate.fetch(part, index);
+        gate.get(0, g);
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = round_through<T>(fmaf(x[i], g[i], r[i]));
     }
 
     const RowPart part;
@@ -192,21 +209,6 @@ class Row {
                 residual.fetch(part, index);
                 gate.fetch(part, index);
             });
-    }
-
-    __device__ __forceinline__ void get(int v, std::int64_t index, float (&x)[N]) const {
-        if constexpr (V > 0) return x_.get(v, x);
-        if (in_->residual.data == nullptr) return load_floats(in_->x, part, index, x);
-        if (in_->residual_out.data != nullptr)
-            return load_floats(in_->residual_out, part, index, x);  // what this thread wrote itself
-        float r[N], g[N];
-        load_floats(in_->x, part, index, x);
-        load_floats(in_->residual, part, index, r);
-        Late gate(part, in_->gate, 1.0f);
-        gate.fetch(part, index);
-        gate.get(0, g);
-#pragma unroll
-        for (int i = 0; i < N; ++i) x[i] = round_through<T>(fmaf(x[i], g[i], r[i]));
     }
 
     RowSlice<T, N, V == kStreamedRow ? 1 : V> x_;

@@ -50,11 +50,14 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
     }
     fold_maps({all, count});
     places.axes = std::max(1, maps[0].axes);
-    shape.scattered = shape.scattered || places.axes > 1;
+    shape.scattered = shape.scattered || places.axes > 2;
     for (int axis = 1; axis < places.axes; ++axis) places.size[axis] = Divisor::of(maps[0].size[axis]);
+    shape.run = places.axes == 2 ? places.size[1] : Divisor::endless();
     for (std::size_t i = 0; i < count; ++i) {
-        mapped[i]->stride = maps[i].axes > 0 ? maps[i].stride[0] : 0;
-        std::copy(maps[i].stride, maps[i].stride + maps[i].axes, places.of[mapped[i]->number].stride);
+        const std::int64_t* stride = maps[i].stride;
+        if (places.axes <= 2 && maps[i].axes > 0) mapped[i]->stride = stride[places.axes - 1];
+        if (places.axes == 2) mapped[i]->run_stride = stride[0];
+        std::copy(stride, stride + maps[i].axes, places.of[mapped[i]->number].stride);
     }
 }
 
@@ -73,10 +76,11 @@ inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensor
 }
 
 // The problem of a kernel whose row is held as `dtype`. `inputs` begin with x; all of them and the outputs that are
-// there have x's last axis, or one element. `kernels`: what the op has; `form`: whether there is a bias, a residual.
+// there have x's last axis, or one element. `kernels`: what the op has; `form`: whether there is a bias, a residual;
+// `scattered`: bind_rows found that some operand is.
 inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs,
                               std::initializer_list<const Tensor*> outputs, const RowKernels& kernels,
-                              RowForm form) {
+                              RowForm form, bool scattered) {
     const Tensor& x = **inputs.begin();
     const Tensor& out = **outputs.begin();
     const int element_bytes = bits(dtype) / 8, width = 16 / element_bytes;
@@ -92,20 +96,19 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
         !kernels.plain || (kernels.biased && element_bytes == 2 && (!form.fp8 || kernels.biased_fp8));
     const bool one_output =
         std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
-    form.uniform = problem.whole && (form.fp8 || same(&out)) && one_output && (!form.bias || biased) &&
-                   std::all_of(inputs.begin(), inputs.end(), same);
+    form.uniform = problem.whole && !scattered && (form.fp8 || same(&out)) && one_output &&
+                   (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same);
     problem.form = form;
     return problem;
 }
 
-inline RowShape row_shape(const RowProblem& problem, const RowPlan& plan) {
-    RowShape shape;
+// What a plan says of rows that were bound.
+inline void plan_shape(RowShape& shape, const RowProblem& problem, const RowPlan& plan) {
     shape.rows = problem.rows;
     shape.dim = problem.dim;
     shape.lanes = plan.lanes;
     shape.lanes_log2 = std::countr_zero(static_cast<unsigned>(plan.lanes));
     shape.cluster = plan.cluster;
-    return shape;
 }
 
 // Dependent, for row kernels wait before they touch memory.

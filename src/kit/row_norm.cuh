@@ -16,20 +16,24 @@ struct RowAffine {
     __device__ __forceinline__ float no_scale() const { return 1.0f - offset; }
 };
 
-inline constexpr int kMaxRowOutputs = 2;
-
 struct RowNorm {
     RowShape shape{};
     float eps = 0, inverse_dim = 0;
-    int outputs = 1;
-    bool modulated = false;  // by something that is not in the weight's place
     RowInput in{};
     RowAffine weight{};  // weight, bias and the weight's offset
-    RowOutput to[kMaxRowOutputs] = {};
-    RowAffine modulation[kMaxRowOutputs] = {};  // then, of each output
-    RowPlaces places{};                         // last: most calls read nothing of it
-    GroupScales groups{};                       // of the first output; nor of this
+    RowOutput to{};
 };
+
+// What only mixed kernels know of: a small kernel waits for every line of its parameters.
+struct MixedNorm : RowNorm {
+    int outputs = 1;
+    RowOutput second{};
+    RowAffine modulation[2] = {};  // of each output, after the weight
+    GroupScales groups{};          // of the first output
+    RowPlaces places{};
+};
+template <class Form>
+using NormOf = std::conditional_t<Form::kForm.uniform, RowNorm, MixedNorm>;
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
 struct Moments {
@@ -42,14 +46,14 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     constexpr bool kBias = Form::kForm.bias, kFull = fills_registers(V);
     constexpr int kHeld = kFull && kBias ? V / 2 : V;  // two share what one has else
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    Row<T, N, V, Form> row(group, p.shape, p.places);
+    Row<T, N, V, Form> row(group, p.shape, nullptr);
     RowSlice<T, N, V, kHeld> weight, bias;
     const auto load_weight = [&] { weight.load_or(p.weight.no_scale(), row.part, p.weight.scale); };
     const auto load_bias = [&] { bias.load_or(-0.0f, row.part, p.weight.shift); };
     float scale = 1.0f;
     row.load(p.in, [&] {
         if constexpr (!kFull) load_weight();
-        if constexpr (Form::kForm.fp8) scale = static_scale(p.to[0]);
+        if constexpr (Form::kForm.fp8) scale = static_scale(p.to);
     });
     group.begin();
     const Moments m = statistics(row, group, [&] {
@@ -57,7 +61,7 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
         if constexpr (kFull && kBias) load_bias();
     });
     if constexpr (!kFull && kBias) load_bias();  // late: registers are rows in flight
-    store_row<T>(row, group, p.to[0], scale, [&](int v, std::int64_t, float (&x)[N]) {
+    store_row<T>(row, group, p.to, scale, [&](int v, std::int64_t, float (&x)[N]) {
         float w[N];
         weight.get(v, w);
 #pragma unroll
@@ -69,7 +73,7 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
             for (int i = 0; i < N; ++i) x[i] += b[i];
         }
         if constexpr (kHeld < V) {
-            const bool again = p.to[0].token_scale != nullptr;
+            const bool again = p.to.token_scale != nullptr;
             bias.pass(row.part, v, again);
             weight.pass(row.part, v, again);
         }
@@ -151,12 +155,13 @@ struct MixedAffine<N, kStreamedRow> {
     }
 };
 
-// All else: a weight beside modulations, operands of other dtypes, single elements, several outputs.
+// All else: a weight beside modulations, operands of other dtypes or of scattered rows, single elements, two outputs.
+// Absent modulations multiply by 1 and add −0. What a row becomes is held as fp32, so that each step is there once.
 template <class T, int N, int V, class Form, class Statistics>
-__device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics statistics) {
+__device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    using MappedRow = Row<T, N, V, Form>;
-    MappedRow row(group, p.shape, p.places);
+    using Loaded = Row<T, N, V, Form>;
+    Loaded row(group, p.shape, &p.places);
     row.load(p.in, [] {});
     MixedAffine<N, V> weight(row.part, p.weight);
     group.begin();
@@ -167,25 +172,38 @@ __device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics sta
         for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale;
         weight.apply(row.part, v, index, x);
     };
-    // Where the first output has scales of groups.
-    const auto store = [&](int output, const auto& map) {
-        const float scale = static_scale(p.to[output]);
+    const auto store = [&](const RowOutput& to, const auto& from, const auto& map) {
+        const float scale = static_scale(to);
         if constexpr (N > 1) {
-            if (output == 0 && p.groups.data != nullptr)
-                return store_grouped(row, p.to[0], p.groups, scale, map);
+            if (&to == &p.to && p.groups.data != nullptr)
+                return store_grouped(from, to, p.groups, scale, map);
         }
-        store_row<T>(row, group, p.to[output], scale, map);
+        store_row<T>(from, group, to, scale, map);
     };
-    if (!p.modulated) return store(0, normalise);
+    const auto each_output = [&](auto use) {
 #pragma unroll 1
-    for (int output = 0; output < p.outputs; ++output) {
-        LateAffine<N, MappedRow::kRun> modulation(row.part, p.modulation[output]);
-        const auto fetch = [&](std::int64_t index) { modulation.fetch(row.part, index); };
-        const auto map = [&](int v, std::int64_t index, float (&x)[N]) {
-            normalise(v, index, x);
-            modulation.apply(v % MappedRow::kRun, x);
-        };
-        store(output, AnnouncedMap{fetch, map});
+        for (int output = 0; output < p.outputs; ++output) {
+            LateAffine<N, Loaded::kRun> modulation(row.part, p.modulation[output]);
+            use(output == 0 ? p.to : p.second, modulation);
+        }
+    };
+    if constexpr (V == kStreamedRow) {
+        each_output([&](const RowOutput& to, auto& modulation) {
+            store(to, row, [&](int v, std::int64_t index, float (&x)[N]) {
+                modulation.fetch(row.part, index);
+                normalise(v, index, x);
+                modulation.apply(0, x);
+            });
+        });
+    } else {
+        const HeldRow<Loaded> normal(row, normalise);
+        each_output([&](const RowOutput& to, auto& modulation) {
+            const auto fetch = [&](std::int64_t index) { modulation.fetch(row.part, index); };
+            const auto map = [&](int v, std::int64_t, float (&x)[N]) {
+                modulation.apply(v % Loaded::kRun, x);
+            };
+            store(to, HeldRow<HeldRow<Loaded>>(normal, AnnouncedMap{fetch, map}), SameRow{});
+        });
     }
 }
 
@@ -198,9 +216,9 @@ __device__ __forceinline__ void normalise_mixed(const RowNorm& p, Statistics sta
 // Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
 //         N = 1, or dim a multiple of N and every row aligned for vectors of N. Uniform: every operand but the outputs
-//         is stored as T, `modulation` is absent, one output of T or e4m3; rms norms without bias if Form has none
+//         is stored as T, no rows are scattered, one output of T or e4m3; rms norms without bias if Form has none
 template <class T, int N, int V, class Form, class Statistics>
-__device__ __forceinline__ void normalise_rows(const RowNorm& p, Statistics statistics) {
+__device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();
     dependents_launch();
     if constexpr (Form::kForm.uniform) {

@@ -21,16 +21,44 @@ bool modulates_alone(const Op& op) {
     return !op.weight && !op.bias && !op.out2 && !op.mod_tanh;
 }
 
-// `kernels`: which uniform kernels the norm has.
+// The operands of a call, where a kernel finds them.
 template <class Op>
-RowProblem norm_problem(const Op& op, const RowKernels& kernels = {}) {
+MixedNorm bind_norm(const Op& op) {
+    MixedNorm p;
+    RowAffine& first = modulates_alone(op) ? p.weight : p.modulation[0];
+    bind_rows(p.shape, p.places, op.x,
+              {{&op.x, &p.in.x},
+               {&op.residual, &p.in.residual},
+               {&op.residual_out, &p.in.residual_out},
+               {&op.gate, &p.in.gate},
+               {&op.weight, &p.weight.scale},
+               {&op.bias, &p.weight.shift},
+               {&op.mod_scale, &first.scale, &op.mod_index},
+               {&op.mod_shift, &first.shift, &op.mod_index},
+               {&op.mod_scale2, &p.modulation[1].scale, &op.mod_index},
+               {&op.mod_shift2, &p.modulation[1].shift, &op.mod_index},
+               {&op.out, &p.to.out},
+               {&op.out2, &p.second.out}});
+    p.weight.offset = op.weight_offset;
+    for (RowAffine* map : {&first, &p.modulation[1]}) {
+        if (map->scale.data == nullptr) continue;
+        map->offset = op.mod_offset;
+        map->tanh = op.mod_tanh;
+    }
+    return p;
+}
+
+// `kernels`: which uniform kernels the norm has; `scattered`: of bind_norm's shape.
+template <class Op>
+RowProblem norm_problem(const Op& op, const RowKernels& kernels, bool scattered) {
     const bool alone = modulates_alone(op);
     RowProblem problem = row_problem(norm_dtype(op),
                                      {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate,
                                       &op.mod_scale, &op.mod_shift, &op.mod_scale2, &op.mod_shift2},
                                      {&op.out, &op.out2}, kernels,
                                      {.bias = static_cast<bool>(alone ? op.mod_shift : op.bias),
-                                      .residual = static_cast<bool>(op.residual)});
+                                      .residual = static_cast<bool>(op.residual)},
+                                     scattered);
     if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;
@@ -47,7 +75,7 @@ bool groups_apart(const Op& op, const RowProblem& rows) {
 
 template <class Op>
 const char* decline_norm(const Op& op) {
-    return groups_apart(op, norm_problem(op)) && !fold_rows(op.out)
+    return groups_apart(op, norm_problem(op, {}, false)) && !fold_rows(op.out)
                ? "rows with scales of groups must be whole vectors, or fold into rows of one stride"
                : nullptr;
 }
@@ -64,36 +92,15 @@ __global__ void __launch_bounds__(256)
     quantize_groups(out, tiles, y, out.scale != nullptr ? *out.scale : 1.0f);
 }
 
+// What the plan and the options add to the operands.
 template <class Op>
-RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
-    RowNorm p;
-    p.shape = row_shape(rows, plan);
-    RowAffine& first = modulates_alone(op) ? p.weight : p.modulation[0];
-    bind_rows(p.shape, p.places, op.x,
-              {{&op.x, &p.in.x},
-               {&op.residual, &p.in.residual},
-               {&op.residual_out, &p.in.residual_out},
-               {&op.gate, &p.in.gate},
-               {&op.weight, &p.weight.scale},
-               {&op.bias, &p.weight.shift},
-               {&op.mod_scale, &first.scale, &op.mod_index},
-               {&op.mod_shift, &first.shift, &op.mod_index},
-               {&op.mod_scale2, &p.modulation[1].scale, &op.mod_index},
-               {&op.mod_shift2, &p.modulation[1].shift, &op.mod_index},
-               {&op.out, &p.to[0].out},
-               {&op.out2, &p.to[1].out}});
+MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const RowPlan& plan) {
+    plan_shape(p.shape, rows, plan);
     p.in.keep = plan.keep;
-    p.weight.offset = op.weight_offset;
-    for (RowAffine* map : {&first, &p.modulation[1]}) {
-        if (map->scale.data == nullptr) continue;
-        map->offset = op.mod_offset;
-        map->tanh = op.mod_tanh;
-    }
-    if (op.scale) p.to[0].scale = op.scale.template as<float>();
-    if (op.token_scale) p.to[0].token_scale = op.token_scale.template as<float>();
+    if (op.scale) p.to.scale = op.scale.template as<float>();
+    if (op.token_scale) p.to.token_scale = op.token_scale.template as<float>();
     p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);
     p.outputs = op.out2 ? 2 : 1;
-    p.modulated = op.out2 || (&first != &p.weight && (op.mod_scale || op.mod_shift));
     p.eps = op.eps;
     p.inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim));
     return p;
@@ -101,7 +108,7 @@ RowNorm row_norm(const Op& op, const RowProblem& rows, const RowPlan& plan) {
 
 template <RowKernels kKernels, class Op>
 std::string norm_config(const Op& op, const DeviceInfo& device) {
-    return to_string(plan_rows(norm_problem(op, kKernels), device));
+    return to_string(plan_rows(norm_problem(op, kKernels, bind_norm(op).shape.scattered), device));
 }
 
 template <RowKernels kKernels, class Op, class Kernel>
@@ -124,13 +131,15 @@ void launch_norm_apart(const char* name, const Op& op, Context& context, Kernel 
 // `kernel(type, width, vectors, form)` is the instantiation for a plan (with_row_kernel).
 template <RowKernels kKernels, class Op, class Kernel>
 void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
-    const RowProblem rows = norm_problem(op, kKernels);
+    const MixedNorm bound = bind_norm(op);
+    const RowProblem rows = norm_problem(op, kKernels, bound.shape.scattered);
     if (groups_apart(op, rows)) return launch_norm_apart<kKernels>(name, op, context, kernel);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
+    const MixedNorm p = norm_params(bound, op, rows, plan);
     with_row_kernel<kKernels>(norm_dtype(op), rows, plan,
                               [&](auto* type, auto width, auto vectors, auto form) {
                                   launch(name, kernel(type, width, vectors, form), row_launch(plan, rows),
-                                         context.stream(), row_norm(op, rows, plan));
+                                         context.stream(), static_cast<const NormOf<decltype(form)>&>(p));
                               });
 }
 

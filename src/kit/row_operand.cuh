@@ -18,14 +18,15 @@ namespace weft::inline WEFT_TARGET::kit {
 // from memory a line at a time, which a small kernel waits for.
 struct RowOperand {
     void* data = nullptr;
-    std::int64_t stride = 0;  // elements from row to row; 0: one row that all share
+    std::int64_t stride = 0;  // elements from row to row of a run (RowShape::run); 0: one row that all share
+    std::int64_t run_stride = 0;  // from the first row of a run to that of the next
     DType dtype = DType::fp32;
     bool single = false;      // one element stands for all of its row
     bool aligned = false;     // every row begins where a vector may be moved whole
     std::uint8_t number = 0;  // of its RowPlace
 };
 
-// Where the rows of an operand lie, if not at one stride.
+// Where the rows of an operand lie, if not at those two strides.
 struct RowPlace {
     std::int64_t stride[kMaxRowAxes] = {};  // elements along each of RowPlaces' axes
     // Where given, the operand is a table of `table` rows, one stride apart, and this names the row for each row of x. A
@@ -44,10 +45,12 @@ struct RowPlaces {
     RowPlace of[kMaxRowOperands] = {};
 };
 
-// What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others. `scattered`: some operand's rows
-// are not at one stride: then RowPlaces says where each lies.
+// What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others. Rows come in runs, as the tokens of
+// a batch or the heads of a token: every operand has one stride in a run and one from run to run, either of which may be
+// 0. `scattered`: some operand has not: then RowPlaces says where each row lies.
 struct RowShape {
     std::int64_t rows = 0, dim = 0;
+    Divisor run = {};  // rows of a run
     int lanes = 32, lanes_log2 = 5, cluster = 1;
     bool scattered = false;
 };
@@ -72,12 +75,22 @@ __device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places
     }
     return at + rest * place.stride[0];
 }
-__device__ __forceinline__ std::int64_t row_offset(const RowShape& shape, const RowPlaces& places,
-                                                   const RowOperand& operand, std::int64_t row) {
-    if (shape.scattered) [[unlikely]]
-        return scattered_offset(places, operand, row);
-    return row * operand.stride;
-}
+// A row of x as its run and its place there.
+struct RunRow {
+    std::int64_t row, within;
+    unsigned run;
+
+    __device__ __forceinline__ RunRow(const RowShape& shape, std::int64_t of)
+        : row(of), run(shape.run.quotient(static_cast<unsigned>(of))) {
+        within = row - static_cast<std::int64_t>(run) * shape.run.divisor;
+    }
+    // `places`: null where no operand is scattered.
+    __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowPlaces* places,
+                                                   const RowOperand& operand) const {
+        if (places != nullptr && shape.scattered) return scattered_offset(*places, operand, row);
+        return within * operand.stride + run * operand.run_stride;
+    }
+};
 
 // An element's place in its row: an int, which spares address arithmetic, where V vectors are all that a thread has.
 template <int V>
@@ -86,18 +99,17 @@ using RowIndex = std::conditional_t<(V > 0), int, std::int64_t>;
 // Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row
 // has dim 0: it loads and stores nothing but takes part in reductions.
 struct RowPart {
-    std::int64_t row, dim;
+    const RowShape& shape;
+    const RowPlaces* const places;  // null: no operand is scattered
+    const RunRow at;
+    std::int64_t dim;
     int first, step;
     bool present;
-    const RowShape& shape;
-    const RowPlaces& places;
 
     template <GroupScope kScope>
-    __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& of, const RowPlaces& where)
-        : shape(of), places(where) {
-        row = static_cast<std::int64_t>(group.clustered() ? blockIdx.x / group.cluster : blockIdx.x);
-        if (group.in_warp()) row = row * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
-        present = !group.in_warp() || row < shape.rows;
+    __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& of, const RowPlaces* where)
+        : shape(of), places(where), at(of, row_of(group, of)) {
+        present = !group.in_warp() || at.row < shape.rows;
         dim = present ? shape.dim : 0;
         first = group.thread();
         step = group.size();
@@ -105,7 +117,7 @@ struct RowPart {
 
     // Elements from an operand's first to where its row begins.
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
-        return present ? row_offset(shape, places, operand, row) : 0;
+        return present ? at.offset(shape, places, operand) : 0;
     }
     template <class T>
     __device__ __forceinline__ T* begin(const RowOperand& operand) const {
@@ -151,7 +163,7 @@ struct RowPart {
         } else {
             const std::int64_t stride = std::int64_t{step} * N;
             int v = 0;
-#pragma unroll 4
+#pragma unroll 1  // loads behind a choice of dtype do not meet, however often the loop is written out
             for (std::int64_t index = std::int64_t{first} * N; index < dim; index += stride) {
                 before(index);
                 use(v++, index);
@@ -184,6 +196,15 @@ struct RowPart {
                 use(v++, at);
             }
         }
+    }
+
+   private:
+    template <GroupScope kScope>
+    __device__ __forceinline__ static std::int64_t row_of(const Group<kScope>& group, const RowShape& shape) {
+        const auto block =
+            static_cast<std::int64_t>(group.clustered() ? blockIdx.x / group.cluster : blockIdx.x);
+        if (!group.in_warp()) return block;
+        return block * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
     }
 };
 

@@ -29,11 +29,44 @@ __device__ __forceinline__ void each_mapped(const Row& row, const Map& map, Use 
         use(v, index, x);
     };
     if constexpr (requires { map.before; }) {
-        row.each(mapped, map.before);
+        each_vector(row, mapped, map.before);
     } else {
-        row.each(mapped);
+        each_vector(row, mapped, [](typename Row::Index) {});
     }
 }
+
+// A row as fp32: what a map made of another, in registers.
+template <class Source>
+class HeldRow {
+   public:
+    static constexpr RowForm kForm = Source::kForm;
+    static constexpr int kWidth = Source::kWidth, kVectors = Source::kVectors, kRun = Source::kRun;
+    static_assert(kVectors > 0);
+    using Index = typename Source::Index;
+
+    template <class Map>
+    __device__ __forceinline__ HeldRow(const Source& from, const Map& map) : part(from.part) {
+        each_mapped(from, map, [&](int v, Index, const float (&x)[kWidth]) {
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i) values_[v][i] = x[i];
+        });
+    }
+    __device__ __forceinline__ void get(int v, std::int64_t, float (&x)[kWidth]) const {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) x[i] = values_[v][i];
+    }
+
+    const RowPart& part;
+
+   private:
+    float values_[kVectors][kWidth];
+};
+
+// The map of a row that stays as it is.
+struct SameRow {
+    template <int N>
+    __device__ __forceinline__ void operator()(int, std::int64_t, float (&)[N]) const {}
+};
 
 // map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
 // out is not fp8). Decided outside of the loop: rows that go to T, and uniform ones that go to e4m3.
@@ -83,16 +116,17 @@ __device__ __forceinline__ void store_grouped(const Row& row, const RowOutput& t
     const int lanes = group_columns(groups.dtype) / N;
     const auto store = [&](int v, typename Row::Index index, float (&x)[N], bool there) {
         if (there) map(v, index, x);
-        store_group(out, begin, row.part.row, index, there ? N : 0, x, lanes, tensor);
+        store_group(out, begin, row.part.at.row, index, there ? N : 0, x, lanes, tensor);
     };
     if constexpr (requires { map.before; }) {
-        row.each_slot(store, map.before);
+        each_slot(row, store, map.before);
     } else {
-        row.each_slot(store, [](typename Row::Index) {});
+        each_slot(row, store, [](typename Row::Index) {});
     }
 }
 
-// The same where fewer bits may have a scale: the map is called once more where that is the row's. All threads of the group call this. `scale`: static_scale's.
+// The same where fewer bits may have a scale: the map is called once more where that is the row's. All threads of the
+// group call this. `scale`: static_scale's.
 template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
                                           float scale, const Map& map) {
@@ -105,7 +139,7 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
             for (const float value : x) amax = largest(amax, fabsf(value));
         });
         scale = dynamic_scale(group.reduce(amax, largest), to.out.dtype);
-        if (row.part.first == 0 && row.part.present) to.token_scale[row.part.row] = scale;
+        if (row.part.first == 0 && row.part.present) to.token_scale[row.part.at.row] = scale;
     }
     store_mapped<T>(row, to.out, 1.0f / scale, map);
 }
