@@ -48,7 +48,7 @@ struct Merge {
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
 //         N = 1, or dim a multiple of N and every row aligned for vectors of N
 template <class T, int N, int V, class Form>
-__global__ void __launch_bounds__(kit::row_bound(V, Form::kForm))
+__global__ void __launch_bounds__(kit::row_bound(V, Form::kForm), kit::row_blocks(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxOf<Form> p) {
     kit::dependency_wait();
     kit::dependents_launch();

@@ -92,9 +92,10 @@ class KnownVector {
 };
 
 // Of one vector, from operands that are all on their way.
-template <class Vector>
+// `round(y)` is y as out would store it.
+template <class Vector, class Round>
 __device__ __forceinline__ void affine_vector(const Affine& p, const Vector& x, const Vector& bias,
-                                              const Vector& scale, const Vector& shift,
+                                              const Vector& scale, const Vector& shift, Round round,
                                               float (&y)[kAffineWidth]) {
     float other[kAffineWidth];
     const auto step = [&](const RowOperand& operand, const Vector& vector, auto combine) {
@@ -103,17 +104,24 @@ __device__ __forceinline__ void affine_vector(const Affine& p, const Vector& x, 
 #pragma unroll
         for (int i = 0; i < kAffineWidth; ++i) {
             y[i] = combine(y[i], other[i]);
-            if (p.eager) y[i] = round_as(p.out.dtype, y[i]);
+            if (p.eager) y[i] = round(y[i]);
         }
     };
     x.get(p.x, y);
     step(p.bias, bias, [](float a, float b) { return __fadd_rn(a, b); });
     step(p.scale, scale, [&](float a, float b) {
         float factor = p.offset == 0.0f ? b : __fadd_rn(p.offset, b);
-        if (p.eager) factor = round_as(p.out.dtype, factor);
+        if (p.eager) factor = round(factor);
         return __fmul_rn(a, factor);
     });
     step(p.shift, shift, [](float a, float b) { return __fadd_rn(a, b); });
+}
+
+// Blocks of 256 threads that an SM is to have room for: the blocks of the kernel that comes next as well, which start while
+// the last of this one's still store.
+template <class T>
+constexpr int affine_blocks() {
+    return std::is_same_v<T, Any> ? 2 : 8;
 }
 
 // What     out = (x + bias) · (offset + scale) + shift, in fp32, rounded once (eager: after each step)
@@ -129,13 +137,13 @@ __device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles
         using Out = std::remove_pointer_t<decltype(type)>;
         Vector x, bias, scale, shift;
         const L2Policy policy = l2_policy(p.keep);
-        const RunRow row(p.shape, at.row);
+        const RunRow row(p.shape, at.row, !std::is_same_v<T, Any>);
         x.load(p, p.x, row, at, policy);
         shift.load(p, p.shift, row, at, policy);
         scale.load(p, p.scale, row, at);
         bias.load(p, p.bias, row, at);
         float y[kAffineWidth];
-        affine_vector(p, x, bias, scale, shift, y);
+        affine_vector(p, x, bias, scale, shift, [](float v) { return round_through<Out>(v); }, y);
         const RowPlaces* places = nullptr;
         if constexpr (std::is_same_v<T, Any>) places = &p.places;
         Out* out = static_cast<Out*>(p.out.data) + row.offset(p.shape, places, p.out);

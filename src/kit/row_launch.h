@@ -96,8 +96,8 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
         !kernels.plain || (kernels.biased && element_bytes == 2 && (!form.fp8 || kernels.biased_fp8));
     const bool one_output =
         std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
-    form.uniform = problem.whole && !scattered && (form.fp8 || same(&out)) && one_output &&
-                   (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same);
+    form.uniform = problem.whole && !scattered && problem.rows >> 31 == 0 && (form.fp8 || same(&out)) &&
+                   one_output && (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same);
     problem.form = form;
     return problem;
 }

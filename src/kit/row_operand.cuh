@@ -75,14 +75,15 @@ __device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places
     }
     return at + rest * place.stride[0];
 }
-// A row of x as its run and its place there.
+// A row of x as its run and its place there. `few`: there are fewer than 2^31 rows, which spares registers.
 struct RunRow {
     std::int64_t row, within;
     unsigned run;
 
-    __device__ __forceinline__ RunRow(const RowShape& shape, std::int64_t of)
+    __device__ __forceinline__ RunRow(const RowShape& shape, std::int64_t of, bool few)
         : row(of), run(shape.run.quotient(static_cast<unsigned>(of))) {
-        within = row - static_cast<std::int64_t>(run) * shape.run.divisor;
+        within = few ? static_cast<unsigned>(of) - run * shape.run.divisor
+                     : of - static_cast<std::int64_t>(run) * shape.run.divisor;
     }
     // `places`: null where no operand is scattered.
     __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowPlaces* places,
@@ -100,7 +101,7 @@ using RowIndex = std::conditional_t<(V > 0), int, std::int64_t>;
 // has dim 0: it loads and stores nothing but takes part in reductions.
 struct RowPart {
     const RowShape& shape;
-    const RowPlaces* const places;  // null: no operand is scattered
+    const RowPlaces* const places;  // null: no operand is scattered, and rows are fewer than 2^31
     const RunRow at;
     std::int64_t dim;
     int first, step;
@@ -108,7 +109,7 @@ struct RowPart {
 
     template <GroupScope kScope>
     __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& of, const RowPlaces* where)
-        : shape(of), places(where), at(of, row_of(group, of)) {
+        : shape(of), places(where), at(of, row_of(group, of), where == nullptr) {
         present = !group.in_warp() || at.row < shape.rows;
         dim = present ? shape.dim : 0;
         first = group.thread();

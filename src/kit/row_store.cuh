@@ -146,5 +146,9 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
 
 // Threads of a block that a row kernel is compiled for.
 constexpr int row_bound(int vectors, RowForm form) { return weft::detail::row_threads(vectors, form); }
+// And how many blocks of so many an SM is to have room for: what its registers allow, as plans count on.
+constexpr int row_blocks(int vectors, RowForm form) {
+    return 65536 / (weft::detail::row_registers(vectors, form) * row_bound(vectors, form));
+}
 
 }  // namespace weft::inline WEFT_TARGET::kit
