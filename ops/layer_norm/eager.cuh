@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_cons
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape, &p.places);
+    kit::Row<T, 4, kStreamedRow, MixedForm, 4> row(block, p.shape, &p.places);
     row.load(p.in, [] {});
 
     Welford own{0.0f, 0.0f, 0.0f};

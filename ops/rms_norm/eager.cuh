@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_consta
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm> row(block, p.shape, &p.places);
+    kit::Row<T, 4, kStreamedRow, MixedForm, 4> row(block, p.shape, &p.places);
     row.load(p.in, [] {});
 
     float sums[4] = {0, 0, 0, 0};

@@ -55,7 +55,7 @@ __device__ __forceinline__ void each_vector(const Row& row, F use, Before before
         row.get(v, index, x);
         use(v, index, x);
     };
-    row.part.template each<Row::kWidth, Row::kVectors, Row::kRun>(with_values, before);
+    row.part.template each<Row::kWidth, Row::kVectors, Row::kRun, Row::kUnroll>(with_values, before);
 }
 
 // use(slot, index, values, there) for every slot, all threads of the group together: zeros where it is not there.
@@ -72,10 +72,11 @@ __device__ __forceinline__ void each_slot(const Row& row, F use, Before before) 
 
 // A thread's part of the row that a kernel works on; T is what its elements are stored as: the residual's
 // dtype if there is one (residual_out has the same), else x's.
-template <class T, int N, int V, class Form>
+template <class T, int N, int V, class Form, int kUnrolled = 1>
 class Row {
    public:
     static constexpr RowForm kForm = Form::kForm;
+    static constexpr int kUnroll = kUnrolled;  // of a row that is not held
     static constexpr int kWidth = N, kVectors = V, kRun = kForm.uniform ? 1 : kRowRun<N, V>;
     static_assert(!kForm.uniform || V > 0, "uniform rows are held in registers");
     using Index = RowIndex<V>;

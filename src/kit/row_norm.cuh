@@ -27,6 +27,7 @@ struct RowNorm {
 // What only mixed kernels know of: a small kernel waits for every line of its parameters.
 struct MixedNorm : RowNorm {
     int outputs = 1;
+    bool modulated = false;  // by something that is not in the weight's place
     RowOutput second{};
     RowAffine modulation[2] = {};  // of each output, after the weight
     GroupScales groups{};          // of the first output
@@ -156,12 +157,11 @@ struct MixedAffine<N, kStreamedRow> {
 };
 
 // All else: a weight beside modulations, operands of other dtypes or of scattered rows, single elements, two outputs.
-// Absent modulations multiply by 1 and add −0. What a row becomes is held as fp32, so that each step is there once.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    using Loaded = Row<T, N, V, Form>;
-    Loaded row(group, p.shape, &p.places);
+    using MappedRow = Row<T, N, V, Form>;
+    MappedRow row(group, p.shape, &p.places);
     row.load(p.in, [] {});
     MixedAffine<N, V> weight(row.part, p.weight);
     group.begin();
@@ -172,38 +172,24 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
         for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale;
         weight.apply(row.part, v, index, x);
     };
-    const auto store = [&](const RowOutput& to, const auto& from, const auto& map) {
+    // Where the first output has scales of groups.
+    const auto store = [&](const RowOutput& to, const auto& map) {
         const float scale = static_scale(to);
         if constexpr (N > 1) {
-            if (&to == &p.to && p.groups.data != nullptr)
-                return store_grouped(from, to, p.groups, scale, map);
+            if (&to == &p.to && p.groups.data != nullptr) return store_grouped(row, to, p.groups, scale, map);
         }
-        store_row<T>(from, group, to, scale, map);
+        store_row<T>(row, group, to, scale, map);
     };
-    const auto each_output = [&](auto use) {
+    if (!p.modulated) return store(p.to, normalise);
 #pragma unroll 1
-        for (int output = 0; output < p.outputs; ++output) {
-            LateAffine<N, Loaded::kRun> modulation(row.part, p.modulation[output]);
-            use(output == 0 ? p.to : p.second, modulation);
-        }
-    };
-    if constexpr (V == kStreamedRow) {
-        each_output([&](const RowOutput& to, auto& modulation) {
-            store(to, row, [&](int v, std::int64_t index, float (&x)[N]) {
-                modulation.fetch(row.part, index);
-                normalise(v, index, x);
-                modulation.apply(0, x);
-            });
-        });
-    } else {
-        const HeldRow<Loaded> normal(row, normalise);
-        each_output([&](const RowOutput& to, auto& modulation) {
-            const auto fetch = [&](std::int64_t index) { modulation.fetch(row.part, index); };
-            const auto map = [&](int v, std::int64_t, float (&x)[N]) {
-                modulation.apply(v % Loaded::kRun, x);
-            };
-            store(to, HeldRow<HeldRow<Loaded>>(normal, AnnouncedMap{fetch, map}), SameRow{});
-        });
+    for (int output = 0; output < p.outputs; ++output) {
+        LateAffine<N, MappedRow::kRun> modulation(row.part, p.modulation[output]);
+        const auto fetch = [&](std::int64_t index) { modulation.fetch(row.part, index); };
+        const auto map = [&](int v, std::int64_t index, float (&x)[N]) {
+            normalise(v, index, x);
+            modulation.apply(v % MappedRow::kRun, x);
+        };
+        store(output == 0 ? p.to : p.second, AnnouncedMap{fetch, map});
     }
 }
 

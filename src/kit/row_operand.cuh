@@ -145,8 +145,9 @@ struct RowPart {
     }
 
     // use(slot, index) for each vector of the thread, V or as many as there are; it lies at origin() + index.
-    // before(index) is called before each run of kRun of them, with the index of its first.
-    template <int N, int V, int kRun = 1, class Use, class Before>
+    // before(index) is called before each run of kRun of them, with the index of its first. kUnroll: how often the loop
+    // over a row that is not held is written out; what is written out is written for every choice of dtypes in it.
+    template <int N, int V, int kRun = 1, int kUnroll = 1, class Use, class Before>
     __device__ __forceinline__ void each(Use use, Before before) const {
         if constexpr (fills_registers(V)) {
             const int held = slots<N>();
@@ -164,7 +165,7 @@ struct RowPart {
         } else {
             const std::int64_t stride = std::int64_t{step} * N;
             int v = 0;
-#pragma unroll 1  // loads behind a choice of dtype do not meet, however often the loop is written out
+#pragma unroll kUnroll
             for (std::int64_t index = std::int64_t{first} * N; index < dim; index += stride) {
                 before(index);
                 use(v++, index);

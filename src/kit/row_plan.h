@@ -110,8 +110,8 @@ constexpr bool row_compiled(int vectors, int width, const RowForm& form) {
     return vectors == (width > 1 ? 1 : 16);
 }
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
-    if (form.uniform && vectors == 2) return 640;                // which leaves 48
+    if (fills_registers(vectors)) return form.bias ? 640 : 768;     // these leave 96 and 80 registers
+    if (form.uniform && form.residual && vectors == 2) return 640;  // which leaves 48
     return form.uniform && !(form.bias && vectors == 4) ? 1024 : 512;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {

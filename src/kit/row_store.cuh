@@ -35,39 +35,6 @@ __device__ __forceinline__ void each_mapped(const Row& row, const Map& map, Use 
     }
 }
 
-// A row as fp32: what a map made of another, in registers.
-template <class Source>
-class HeldRow {
-   public:
-    static constexpr RowForm kForm = Source::kForm;
-    static constexpr int kWidth = Source::kWidth, kVectors = Source::kVectors, kRun = Source::kRun;
-    static_assert(kVectors > 0);
-    using Index = typename Source::Index;
-
-    template <class Map>
-    __device__ __forceinline__ HeldRow(const Source& from, const Map& map) : part(from.part) {
-        each_mapped(from, map, [&](int v, Index, const float (&x)[kWidth]) {
-#pragma unroll
-            for (int i = 0; i < kWidth; ++i) values_[v][i] = x[i];
-        });
-    }
-    __device__ __forceinline__ void get(int v, std::int64_t, float (&x)[kWidth]) const {
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) x[i] = values_[v][i];
-    }
-
-    const RowPart& part;
-
-   private:
-    float values_[kVectors][kWidth];
-};
-
-// The map of a row that stays as it is.
-struct SameRow {
-    template <int N>
-    __device__ __forceinline__ void operator()(int, std::int64_t, float (&)[N]) const {}
-};
-
 // map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
 // out is not fp8). Decided outside of the loop: rows that go to T, and uniform ones that go to e4m3.
 template <class T, class Row, class Map>
@@ -148,6 +115,7 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
 constexpr int row_bound(int vectors, RowForm form) { return weft::detail::row_threads(vectors, form); }
 // And how many blocks of so many an SM is to have room for: what its registers allow, as plans count on.
 constexpr int row_blocks(int vectors, RowForm form) {
+    if (!form.uniform) return 1;
     return 65536 / (weft::detail::row_registers(vectors, form) * row_bound(vectors, form));
 }
 
