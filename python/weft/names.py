@@ -7,7 +7,7 @@ of the op are given by keyword. `fixed` is what the name stands for, in the word
 
 - an option's value, an output's dtype, or `true` for an optional output;
 - `cos=table.even`: a field is a view of a tensor (`_VIEWS`), or that tensor itself (`x=q`);
-- `out=@x`: an output is the memory of a tensor (JAX: returned instead);
+- `out=@x`: an output is the memory of a tensor (JAX: returned instead), `out=+x`: lies in memory as that tensor does;
 - `out=~turned`, `out=~x`: a result is given as a view of it, or in the shape of a tensor; `out=:gate` calls it so.
 
 A `name` is one or several names of an entry. Lines of the same name are the calls of one entry, of an op or of several,
@@ -117,6 +117,7 @@ class Call:
     op: str
     reads: dict[str, View]  # by field
     writes: dict[str, View]  # outputs that are the memory of a tensor
+    lies: dict[str, View]  # outputs whose memory is laid out as a tensor's
     gives: dict[str, Given]  # results that are not given as they are
     fixed: dict[str, str]
 
@@ -124,6 +125,7 @@ class Call:
         words = [f"{name}={word}" for name, word in self.fixed.items()]
         words += [f"{field}={view}" for field, view in self.reads.items() if str(view) != field]
         words += [f"{field}=@{view}" for field, view in self.writes.items()]
+        words += [f"{field}=+{view}" for field, view in self.lies.items()]
         return f"weft.{self.op}({', '.join(words)})"
 
     def keywords(self, tensors: Arrays) -> dict[str, Any]:
@@ -142,6 +144,11 @@ class Call:
                 found[field] = owner
             elif field in optional:
                 found[field] = True
+        for field, view in self.lies.items():
+            owner = tensors[view.tensor]
+            empty_like = getattr(framework_of(owner), "empty_like", None)
+            if empty_like is not None:
+                found[field] = viewed(empty_like(owner), view.words)
         for name, word in self.fixed.items():
             if name in options:
                 found[name] = _value(options[name], word)
@@ -188,23 +195,24 @@ _WORD = re.compile(r"(?P<word>[^:~]*)(:(?P<name>\w+))?(~(?P<view>\w+))?")
 def _call(line: Mapping[str, str], tensors: Mapping[str, str]) -> Call:
     reads: dict[str, View] = {}
     writes: dict[str, View] = {}
+    lies: dict[str, View] = {}
     gives: dict[str, Given] = {}
     fixed: dict[str, str] = {}
     for field, text in _pairs(line["fixed"]).items():
         found = _WORD.fullmatch(text)
         assert found is not None, f"{line['name']}: {field}={text}"
         word = found["word"]
-        name, *views = word.removeprefix("@").split(".")
+        name, *views = word.lstrip("@+").split(".")
         if found["name"] or found["view"]:
             gives[field] = Given(found["name"] or field, found["view"] or "")
         if name in tensors:
-            (writes if word.startswith("@") else reads)[field] = View(name, tuple(views))
+            {"@": writes, "+": lies}.get(word[0], reads)[field] = View(name, tuple(views))
         elif word:
             fixed[field] = word
     read = {view.tensor for view in reads.values()}
     fields = {field.name for field in OPS[line["op"]].contract.fields}
     reads |= {name: View(name) for name in tensors if name in fields - read - reads.keys()}
-    return Call(line["op"], reads, writes, gives, fixed)
+    return Call(line["op"], reads, writes, lies, gives, fixed)
 
 
 def _entry(lines: Sequence[Mapping[str, str]]) -> Iterator[Row]:

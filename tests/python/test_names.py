@@ -218,7 +218,10 @@ def test_a_public_name_is_there_or_says_why_not(line):
     assert all(there) if not line["reason"] else not any(there)
 
 
-def test_every_name_is_public():
+def test_every_name_is_public_and_of_one_entry():
+    with (Path(weft.names.__file__).parent / "names.csv").open(newline="", encoding="utf-8") as table:
+        entries = dict.fromkeys(line["name"] for line in csv.DictReader(table))
+    assert len(" ".join(entries).split()) == len(ROWS)
     public = {name for line in listed() for name in entries_of(line)}
     aliases = {line["name"] for line in listed()}
     assert set(ROWS) <= public | aliases
@@ -274,6 +277,7 @@ def test_norms_take_the_source_s_layouts():
         named = weft.names.triton_group_norm_silu(image.to(memory_format=memory), weight, bias, groups=3)
         grouped = torch.nn.functional.group_norm(image, 3, weight, bias, 1e-6)
         torch.testing.assert_close(named, torch.nn.functional.silu(grouped))
+        assert named.is_contiguous(memory_format=memory)
 
 
 def test_names_of_eager_bits_have_them():
