@@ -327,6 +327,17 @@ def test_names_of_numpy_arrays_write_where_the_source_does():
     assert weft.names.sgemv_k32_f32(table.numpy(), np.ones((16, 1), np.float32)).shape == (5, 1)
 
 
+def test_names_of_jax_arrays_return_what_the_source_writes():
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("jax_tvm_ffi")
+    table, q, k = torch.randn(5, 16), torch.randn(5, 3, 16), torch.randn(5, 1, 16)
+    arrays = [jax.numpy.asarray(tensor.numpy()) for tensor in (table, q, k)]
+    for function in (weft.names.rope_apply, jax.jit(weft.names.rope_apply)):
+        result = function(*arrays)
+        torch.testing.assert_close(torch.from_numpy(np.array(result.q)), rotated(q, table))
+        torch.testing.assert_close(torch.from_numpy(np.array(result.k)), rotated(k, table))
+
+
 def test_in_place_names_write_where_the_source_does():
     residual, x = torch.randn(4, 32).bfloat16(), torch.randn(4, 32).bfloat16()
     kept = residual.clone()
