@@ -50,6 +50,11 @@ def dtype_of(name: str) -> np.dtype[Any]:
     return dtype
 
 
+def empty_like(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """New memory of an array's dtype, shape and order of axes."""
+    return np.empty_like(array)
+
+
 def run(op: Op, values: Values) -> Any:
     """A call of a weft function on NumPy arrays."""
     fields = op.missing(values)

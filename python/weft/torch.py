@@ -161,6 +161,11 @@ def _options(op: Op) -> list[str]:
 OPERATORS = {name: Operator(op) for name, op in OPS.items()}
 
 
+def empty_like(tensor: torch.Tensor) -> torch.Tensor:
+    """New memory of a tensor's dtype, shape and memory format."""
+    return torch.empty_like(tensor)
+
+
 def run(op: Op, values: Values) -> Any:
     """A call of a weft function on PyTorch tensors."""
     return OPERATORS[op.name].run(values)

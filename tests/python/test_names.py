@@ -1,6 +1,10 @@
-"""Every row of names.csv runs on the CPU, and gives what the op's float64 oracle gives."""
+"""Every name of names.csv runs on the CPU and gives what its ops' oracles give, and no public name is forgotten."""
 
 from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +24,17 @@ SIZES |= {"cache_tokens": 5, "table": 8, "half": 8, "batch": 2, "q_tokens": 5, "
 SIZES |= {"k": 24, "n": 16, "vocab": 11, "views": 1, "rows": 2, "cols": 2, "patch": 14, "channels": 32}
 SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spatial": 10}
 SIZES |= {"frames": 2, "cache_frames": 1, "n": 24}
-LEADING = (5,)
+# What a view fixes of them, and the leading axes beside it.
+SIZES_OF = {"batched": {"batch": 1, "time": 1}, "framed": {"channels": 1}, "one_head": {"heads": 1}}
+LEADING = {
+    "flat": (),
+    "turned": (5, 7),
+    "ranks": (2, 3, 4, 5),
+    "last": (2, 3, 5),
+    "batched": (),
+    "one_head": (),
+}
+INDICES = 8  # rows of every table that an index picks
 # Of the largest rounding step of a dtype; attention rounds its weights too.
 STEPS = {
     "fp32": 1e-5,
@@ -34,26 +48,69 @@ STEPS = {
 }
 
 
-def tensor_of(row, name, generator):
-    field = next(f for f in OPS[row.op].contract.fields if f.name == name)
-    before, axes = field.pattern
-    leading = (2,) if row.op == "rope" else (5, 7) if "turned" in row.fixed.values() else LEADING
-    integers = [option for option in OPS[row.op].contract.options if option.kind == "integer"]
-    sizes = SIZES | {"groups": 3, LEADING_ROWS: 5}
-    sizes |= {option.name: int(row.fixed.get(option.name, option.default)) for option in integers}
-    if field.sized_axis:
-        sizes[field.sized_axis] = field.sizes_by_dtype[row.fields[name]]
-    shape = [axis.evaluate(sizes) for axis in axes]
-    if before is not None:
-        shape[before:before] = leading
-    if row.fields[name] == "fp4_e2m1":
-        codes = torch.randint(0, 16, shape, generator=generator, dtype=torch.uint8)
-        return cases.from_codes(codes, "fp4_e2m1")
+# What a view is of, by its word: a tensor that gives this one. What the view leaves out differs from what it shows.
+UNVIEWED = {
+    "flat": lambda t: t.reshape(4, -1),
+    "turned": lambda t: t.swapaxes(-1, -2),
+    "joined": lambda t: t.reshape(*t.shape[:-1], 4, -1),
+    "spatial": lambda t: t.reshape(*t.shape[:2], 2, -1),
+    "last": lambda t: viewed(t, ["first"]),
+    "even": lambda t: torch.stack((t, -2 * t.flip(-1)), -1).flatten(-2),
+    "odd": lambda t: torch.stack((-2 * t.flip(-1), t), -1).flatten(-2),
+    "heads": lambda t: t.swapaxes(-2, -3),
+    "one_head": lambda t: t.squeeze(-2),
+    "tokens": lambda t: t.reshape(1, t.shape[0], 4, -1),
+    "ranks": lambda t: t.swapaxes(0, 2),
+    "batched": lambda t: t.squeeze(0),
+    "framed": lambda t: t.squeeze(1),
+}
+
+
+def part_of(which, of):
+    """A tensor of which that part is this one."""
+    return lambda t: torch.cat([t if at == which else -2 * t.roll(at, -1) for at in range(1, of + 1)], -1)
+
+
+UNVIEWED |= {f"{which}of{of}": part_of(which, of) for of in (2, 3) for which in range(1, of + 1)}
+
+
+def values_of(field, dtype, shape, generator):
+    if dtype == "fp4_e2m1":
+        return cases.from_codes(torch.randint(0, 16, shape, generator=generator, dtype=torch.uint8), dtype)
     if field.dtypes[0].startswith("int"):
-        return torch.randint(0, SIZES["vocab"], shape, generator=generator).to(DTYPES[row.fields[name]])
-    values = torch.rand(shape, generator=generator) + 0.25 if name.endswith("scale") else None
-    values = torch.randn(shape, generator=generator) if values is None else values
-    return values.to(DTYPES[row.fields[name]])
+        return torch.randint(0, INDICES, shape, generator=generator).to(DTYPES[dtype])
+    if field.name.endswith("scale"):
+        return (torch.rand(shape, generator=generator) + 0.25).to(DTYPES[dtype])
+    return torch.randn(shape, generator=generator).to(DTYPES[dtype])
+
+
+def tensor_of(row, name, generator):
+    """A tensor of an entry, such that the field that reads it first has the shape that its op wants."""
+    call, key, view = next(
+        (call, field, view) for call in row.calls for field, view in call.reads.items() if view.tensor == name
+    )
+    contract, dtype = OPS[call.op].contract, row.tensors[name]
+    field = next(field for field in contract.fields if field.name == key)
+    integers = [option for option in contract.options if option.kind == "integer"]
+    words = [word for view in call.reads.values() for word in view.words]
+    sizes = SIZES | {"groups": 3} | {o.name: int(call.fixed.get(o.name, o.default)) for o in integers}
+    for word in words:
+        sizes |= SIZES_OF.get(word, {})
+    leading = next((LEADING[word] for word in words if word in LEADING), (2,) if call.op == "rope" else (5,))
+    if field.sized_axis:
+        sizes[field.sized_axis] = field.sizes_by_dtype[dtype]
+    before, axes = field.pattern
+    leading = leading[: 5 - len(axes)]
+    sizes[LEADING_ROWS] = math.prod(leading)
+    shape = [axis.evaluate(sizes) for axis in axes]
+    if field.picked_by in call.reads:
+        shape = [INDICES, sizes["dim"]]
+    elif before is not None:
+        shape[before:before] = leading
+    tensor = values_of(field, dtype, shape, generator)
+    for word in reversed(view.words):
+        tensor = UNVIEWED[word](tensor)
+    return tensor
 
 
 def codes_of(tensor):
@@ -78,39 +135,207 @@ def rounded(value, dtype):
     return nearest(value, E4M3) if dtype == "fp8_e4m3" and (value >= 0).all() else value
 
 
+def results_of(row, written):
+    """What an entry returned, by name."""
+    if isinstance(written, tuple):
+        return dict(zip(written._fields, written, strict=True))  # type: ignore[attr-defined]
+    (call,) = row.calls
+    asked = {*call.fixed, *call.writes, *call.reads}
+    results = OPS[call.op].contract.results
+    return {next(field.name for field in results if not field.optional or field.name in asked): written}
+
+
+def chain_of(op, read):
+    """PyTorch's operators one after the other, which rounding=eager stands for."""
+    if op == "layer_norm":
+        return torch.nn.functional.layer_norm(read["x"], read["x"].shape[-1:])
+    if op == "residual_add":
+        return read["residual"] + read["x"] * read["gate"]
+    scale, shift = (read[key][read["index"]] if "index" in read else read[key] for key in ("scale", "shift"))
+    return read["x"] * (1 + scale) + shift
+
+
+def oracle_of(call, read, dtypes):
+    """What the oracle gives; it has no part in the bits of an eager chain."""
+    options = {option.name: option.default for option in OPS[call.op].contract.options}
+    for key, word in call.fixed.items():
+        if key in options:
+            options[key] = word if isinstance(options[key], str) else {"true": True}.get(word) or float(word)
+    options |= {"dtypes": dtypes, "patch": 14}
+    inputs = {field: real(array) for field, array in read.items()}
+    return load_oracle(call.op).oracle(inputs, options) or {"out": real(chain_of(call.op, read))}
+
+
+def check_call(call, tensors, named):
+    """A call's results are the oracle's."""
+    gives = {field.name: call.gives.get(field.name) for field in OPS[call.op].contract.results}
+    results = {field: named.get(given.name if given else field) for field, given in gives.items()}
+    results = {field: result for field, result in results.items() if result is not None}
+    read = {field: array for field, view in call.reads.items() if (array := view.of(tensors)) is not None}
+    for key, word in call.fixed.items():
+        if key in results and word in DTYPES:
+            assert results[key].dtype == DTYPES[word]
+    dtypes = {key: weft.torch.NAMES[array.dtype] for key, array in (read | results).items()}
+    expected = oracle_of(call, read, dtypes)
+    assert expected.keys() & results.keys()
+    for key in expected.keys() & results.keys():
+        got = torch.from_numpy(decoded(real(results[key]), dtypes[key])).double()
+        exact = torch.as_tensor(rounded(np.asarray(expected[key]), dtypes[key])).double()
+        exact = gives[key].of(exact, tensors) if gives[key] else exact
+        exact = exact.reshape(got.shape) if exact.ndim else exact.expand(got.shape)
+        exact = exact.half().double() if dtypes[key] == "fp16" else exact
+        exact = exact.clamp(-448, 448) if dtypes[key] == "fp8_e4m3" else exact
+        step = STEPS[dtypes[key]]
+        assert ((got == exact) | ((got - exact).abs() <= step * (exact.abs() + 0.1))).all(), key
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_a_name_is_its_op_with_options(name):
     row = ROWS[name]
-    contract = OPS[row.op].contract
     generator = torch.Generator().manual_seed(3)
-    tensors = {field: tensor_of(row, field, generator) for field in row.fields}
-    inputs = {field: real(tensor) for field, tensor in viewed(row, tensors).items()}
-    options = {o.name: o.default for o in contract.options}
-    for key, word in row.fixed.items():
-        if key in options:
-            options[key] = word if isinstance(options[key], str) else {"true": True}.get(word) or float(word)
+    every = {key: tensor_of(row, key, generator) for key in row.tensors}
+    required = {key: None if key in row.optional else tensor for key, tensor in every.items()}
+    for tensors in [every, required] if row.optional else [every]:
+        copies = [None if tensor is None else tensor.clone() for tensor in tensors.values()]
+        named = results_of(row, getattr(weft.names, name)(*copies))
+        for call in row.calls:
+            check_call(call, tensors, named)
 
-    written = getattr(weft.names, name)(*[tensor.clone() for tensor in tensors.values()])
 
-    named = cases.results(OPS[row.op], written)
-    for key, word in row.fixed.items():
-        if key in named and word in DTYPES:
-            assert named[key].dtype == DTYPES[word]
-    dtypes = {key: weft.torch.NAMES[t.dtype] for key, t in (tensors | named).items()}
-    expected = load_oracle(row.op).oracle(inputs, {**options, "dtypes": dtypes, "patch": 14})
-    compared = 0
-    for key, value in expected.items():
-        if key not in named:
-            continue
-        got = torch.from_numpy(decoded(real(named[key]), dtypes[key])).double()
-        exact = torch.as_tensor(rounded(np.asarray(value), dtypes[key])).double()
-        exact = exact.reshape(got.shape) if exact.ndim else exact.expand(got.shape)
-        exact = exact.half().double() if dtypes[key] == "fp16" else exact
-        step = STEPS[dtypes[key]]
-        exact = exact.clamp(-448, 448) if dtypes[key] == "fp8_e4m3" else exact
-        assert ((got == exact) | ((got - exact).abs() <= step * (exact.abs() + 0.1))).all(), key
-        compared += 1
-    assert compared > 0
+def listed():
+    with (Path(__file__).parent / "public_names.csv").open(newline="", encoding="utf-8") as table:
+        return list(csv.DictReader(table))
+
+
+def entries_of(line):
+    """The names that a line of the public table is reachable by; without a list of them, its own."""
+    return line["entries"].split() or [line["name"]]
+
+
+@pytest.mark.parametrize("line", listed(), ids=lambda line: f"{line['source']}:{line['name']}")
+def test_a_public_name_is_there_or_says_why_not(line):
+    there = [name in ROWS for name in entries_of(line)]
+    assert all(there) if not line["reason"] else not any(there)
+
+
+def test_every_name_is_public_and_of_one_entry():
+    with (Path(weft.names.__file__).parent / "names.csv").open(newline="", encoding="utf-8") as table:
+        entries = dict.fromkeys(line["name"] for line in csv.DictReader(table))
+    assert len(" ".join(entries).split()) == len(ROWS)
+    public = {name for line in listed() for name in entries_of(line)}
+    aliases = {line["name"] for line in listed()}
+    assert set(ROWS) <= public | aliases
+
+
+def rotated(x, table):
+    """Interleaved pairs turned by a table [tokens, head_dim] of cosines and sines in turn."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+    turns = torch.view_as_complex(table.float().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * turns[:, None]).flatten(-2)
+
+
+def test_rotary_names_take_the_table_where_the_source_does():
+    table, q, k = torch.randn(5, 16), torch.randn(5, 3, 16), torch.randn(5, 1, 16)
+    first, second = q.bfloat16(), k.bfloat16()
+    result = weft.names.rope_apply(table.bfloat16(), first, second)
+    assert result.q is first and result.k is second
+    torch.testing.assert_close(first.float(), rotated(q.bfloat16(), table.bfloat16()), atol=0.05, rtol=0.02)
+    torch.testing.assert_close(second.float(), rotated(k.bfloat16(), table.bfloat16()), atol=0.05, rtol=0.02)
+
+    v = torch.randn(5, 1, 16)
+    keys, values = torch.zeros(5, 1, 16), torch.zeros(5, 1, 16)
+    qkv = torch.cat((q, k, v), 1).flatten(1)
+    split = weft.names.qkv_split_rope(qkv, table, keys, values)
+    torch.testing.assert_close(split.q, rotated(q, table))
+    torch.testing.assert_close(keys, rotated(k, table))
+    assert torch.equal(values, v)
+
+
+def test_products_take_the_source_s_layouts():
+    a, b, x = torch.randn(7, 24), torch.randn(24, 16), torch.randn(24, 1)
+    torch.testing.assert_close(weft.names.sgemv_k32_f32(a, x), a @ x)
+    torch.testing.assert_close(weft.names.sgemm_naive_f32(a, b), a @ b)
+    bias, residual = torch.randn(16).half(), torch.randn(7, 16).half()
+    narrow = [a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)]
+    expected = residual + 0.5 * (narrow[0].float() @ narrow[1].float()) + bias
+    written = weft.names.fp8_nn_bias_res(*narrow, residual, bias, torch.tensor([0.5]))
+    assert written is residual
+    torch.testing.assert_close(residual.float(), expected, atol=0.02, rtol=0.002)
+    q, k, v = torch.randn(3, 2, 4, 9, 16).half()
+    attended = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float())
+    named = weft.names.flash_attn_mma_stages_split_q(q, k, v)
+    torch.testing.assert_close(named.float(), attended, atol=0.005, rtol=0.005)
+
+
+def test_norms_take_the_source_s_layouts():
+    x, style, weight = torch.randn(5, 24), torch.randn(5, 72), torch.randn(24)
+    scale, shift, _ = style.chunk(3, -1)
+    normed = torch.nn.functional.rms_norm(x, [24], weight, 1e-6)
+    torch.testing.assert_close(weft.names.ada_rms_norm_style(x, weight, style), normed * (1 + scale) + shift)
+    image, weight, bias = torch.randn(2, 6, 3, 4, 5), torch.randn(6), torch.randn(6)
+    for memory in (torch.contiguous_format, torch.channels_last_3d):
+        named = weft.names.triton_group_norm_silu(image.to(memory_format=memory), weight, bias, groups=3)
+        grouped = torch.nn.functional.group_norm(image, 3, weight, bias, 1e-6)
+        torch.testing.assert_close(named, torch.nn.functional.silu(grouped))
+        assert named.is_contiguous(memory_format=memory)
+
+
+def test_names_of_eager_bits_have_them():
+    x, scale, shift = torch.randn(3, 4, 5, 64).bfloat16()
+    assert torch.equal(weft.names.modulate_scale_shift_cuda(x, scale, shift), x * (1 + scale) + shift)
+    assert torch.equal(weft.names.residual_gate_add_cuda(x, scale, shift), x + scale * shift)
+    index, tables = torch.tensor([2, 0, 1, 2]), torch.randn(2, 3, 64).bfloat16()
+    expected = x[0][:4] * (1 + tables[0][index]) + tables[1][index]
+    inside = x[0][:4].clone()
+    assert weft.names.indexed_scale_shift_bf16_(inside, tables[1], tables[0], index) is inside
+    assert torch.equal(inside, expected)
+
+
+def test_what_moves_keeps_its_values():
+    first = [torch.randn(2, 3, 4, 8) for _ in range(3)]
+    then = [torch.randn(2, 5, 4, 8) for _ in range(3)]
+    result = weft.names.joint_qkv_cat(*first, *then)
+    assert result._fields == ("q", "k", "v")
+    for got, a, b in zip(result, first, then, strict=True):
+        assert torch.equal(got, torch.cat((a, b), 1))
+    ranks = torch.randn(2, 3, 4, 5, 6)
+    assert torch.equal(weft.names.usp_merge_heads(ranks), ranks.permute(2, 1, 0, 3, 4))
+    heads = torch.randn(3, 2, 4).half()
+    repeated = weft.names.gpu_repeat_interleave_heads(heads, width_scale=3)
+    assert torch.equal(repeated, heads.repeat_interleave(3, 1))
+
+
+def test_names_under_torch_compile():
+    table, q, k, style = torch.randn(5, 16), torch.randn(5, 3, 16), torch.randn(5, 1, 16), torch.randn(5, 48)
+    expected = rotated(q, table), rotated(k, table)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def both(table, q, k, x, style):
+        return weft.names.rope_apply(table, q, k), weft.names.ada_rms_norm_style(x, torch.ones(16), style)
+
+    rotation, normed = both(table, q.clone(), k.clone(), q[:, 0], style)
+    torch.testing.assert_close(tuple(rotation), expected)
+    torch.testing.assert_close(normed, weft.names.ada_rms_norm_style(q[:, 0], torch.ones(16), style))
+
+
+def test_names_of_numpy_arrays_write_where_the_source_does():
+    table, q, k = torch.randn(5, 16), torch.randn(5, 3, 16), torch.randn(5, 1, 16)
+    expected = rotated(q, table)
+    result = weft.names.rope_apply(table.numpy(), q.numpy(), k.numpy())
+    torch.testing.assert_close(q, expected)
+    assert np.shares_memory(result.q, q.numpy())
+    assert weft.names.sgemv_k32_f32(table.numpy(), np.ones((16, 1), np.float32)).shape == (5, 1)
+
+
+def test_names_of_jax_arrays_return_what_the_source_writes():
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("jax_tvm_ffi")
+    table, q, k = torch.randn(5, 16), torch.randn(5, 3, 16), torch.randn(5, 1, 16)
+    arrays = [jax.numpy.asarray(tensor.numpy()) for tensor in (table, q, k)]
+    for function in (weft.names.rope_apply, jax.jit(weft.names.rope_apply)):
+        result = function(*arrays)
+        torch.testing.assert_close(torch.from_numpy(np.array(result.q)), rotated(q, table))
+        torch.testing.assert_close(torch.from_numpy(np.array(result.k)), rotated(k, table))
 
 
 def test_in_place_names_write_where_the_source_does():
@@ -129,6 +354,8 @@ def test_what_a_name_says_and_refuses():
     assert function(x, scale, out=torch.empty(4, 16, dtype=torch.float8_e5m2)).dtype == torch.float8_e5m2
     with pytest.raises(TypeError, match="needs scale"):
         function(x)
+    with pytest.raises(TypeError, match="has no parameter 'no_such_option'"):
+        weft.names.rope_apply(torch.ones(4, 8), x.float(), x.float(), no_such_option=1)
     with pytest.raises(TypeError, match="takes 2 positional arguments, got 3"):
         function(x, scale, scale)
     with pytest.raises(AttributeError, match="no_such_name"):
