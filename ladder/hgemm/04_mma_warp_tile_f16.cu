@@ -10,26 +10,11 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-using Slices = HalfSlices<kBlockTile, kBlockTile, 0, 0>;
-
-__global__ void gemm(const __half* a, const __half* b, __half* c, Sizes s) {
-    Slices& slices = kit::block_shared<Slices>();
-    const std::int64_t row = blockIdx.x / s.across * kBlockTile, column = blockIdx.x % s.across * kBlockTile;
-    const WarpPlace at = warp_place();
-    float sums[kRows][kColumns][4] = {};
-    for (std::int64_t k = 0; k < s.k; k += kSlice) {
-        bring<kBlockThreads>(slices, a, b, s, row, column, k);
-        __syncthreads();
-        multiply(sums, slices, at);
-        __syncthreads();
-    }
-    store_tile(sums, c, s, row, column, at);
-}
-
 const RegisterRung<Gemm> kRung{
     +[](const Gemm& op, const DeviceInfo&) { return decline_product(op, DType::fp16, DType::fp16); },
     +[](const Gemm& op, Context& context) {
-        launch_product(kRung.name(), gemm, kBlockTile, kBlockTile, dim3(kBlockThreads), op, context);
+        launch_product(kRung.name(), gemm_by_slices<0>, kBlockTile, kBlockTile, dim3(kBlockThreads), op,
+                       context);
     }};
 
 }  // namespace

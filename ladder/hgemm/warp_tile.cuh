@@ -43,4 +43,21 @@ __device__ __forceinline__ void store_tile(const float (&sums)[kRows][kColumns][
     }
 }
 
+// The product by slices that the block brings one after the other.
+template <int kPad>
+__global__ void gemm_by_slices(const __half* a, const __half* b, __half* c, Sizes s) {
+    using Slices = HalfSlices<kBlockTile, kBlockTile, kPad, kPad>;
+    Slices& slices = kit::block_shared<Slices>();
+    const std::int64_t row = blockIdx.x / s.across * kBlockTile, column = blockIdx.x % s.across * kBlockTile;
+    const WarpPlace at = warp_place();
+    float sums[kRows][kColumns][4] = {};
+    for (std::int64_t k = 0; k < s.k; k += kSlice) {
+        bring<kBlockThreads>(slices, a, b, s, row, column, k);
+        __syncthreads();
+        multiply(sums, slices, at);
+        __syncthreads();
+    }
+    store_tile(sums, c, s, row, column, at);
+}
+
 }  // namespace weft::inline WEFT_TARGET
