@@ -9,6 +9,7 @@ set(WEFT_BINDING AUTO CACHE STRING
 set(WEFT_OPS all CACHE STRING "The ops to build: all, pipelines (those that pipelines/ calls), or names: 'gemm;rope'")
 set(WEFT_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined behaviour) or thread")
 option(WEFT_TESTS "Build the tests" ON)
+option(WEFT_LADDER "Build the ladder, kernels to be read, into the tool (in builds with all ops)" ON)
 option(WEFT_PORTABLE "Bring along what a bare machine lacks (fmt, Boost.Context), as a wheel must" OFF)
 option(WEFT_PTXAS_REPORT "Print registers and spills of every kernel" OFF)
 set_property(CACHE WEFT_CUDA WEFT_EMULATOR WEFT_BINDING PROPERTY STRINGS AUTO ON OFF)

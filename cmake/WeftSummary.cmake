@@ -12,5 +12,6 @@ message(STATUS "weft ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, sanitizers: '${WEF
 weft_say("kernels by nvcc for ${WEFT_CUDA_ARCHITECTURES}" ${WEFT_HAS_CUDA} "switched off, sanitizing, or no nvcc")
 weft_say("cuBLASLt" ${WEFT_HAS_CUBLASLT} "no CUDA headers or no cublasLt.h")
 weft_say("emulator" ${WEFT_HAS_EMULATOR} "switched off, or no Boost.Context or CUDA headers")
+weft_say("ladder" ${WEFT_HAS_LADDER} "switched off, few ops, or neither nvcc nor the emulator")
 weft_say("Google Benchmark" ${WEFT_HAS_BENCHMARK} "not found; no host benchmarks")
 weft_say("Python package" ${WEFT_HAS_BINDING} "switched off, sanitizing, or no Python with apache-tvm-ffi")

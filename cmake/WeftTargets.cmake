@@ -60,10 +60,11 @@ target_compile_features(libweft PUBLIC cxx_std_20)
 target_link_libraries(libweft PRIVATE $<BUILD_INTERFACE:weft_flags> nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 weft_precompile(libweft algorithm cmath functional memory optional string vector fmt/format.h)
 
+set(WEFT_NVCC_OPTIONS --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra
+    $<$<BOOL:${WEFT_PTXAS_REPORT}>:-Xptxas=-v>)
 if(WEFT_HAS_CUDA AND WEFT_KERNEL_SOURCES)
   add_library(weft_cuda OBJECT ${WEFT_KERNEL_SOURCES})
-  target_compile_options(weft_cuda PRIVATE --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra
-                         $<$<BOOL:${WEFT_PTXAS_REPORT}>:-Xptxas=-v>)
+  target_compile_options(weft_cuda PRIVATE ${WEFT_NVCC_OPTIONS})
   target_link_libraries(weft_cuda PRIVATE weft_flags)
   target_sources(libweft PRIVATE $<TARGET_OBJECTS:weft_cuda>)
 endif()
@@ -77,14 +78,19 @@ endif()
 
 # -Wno-unknown-pragmas: #pragma unroll. -O1 is what the sanitizers and the compile time like best.
 set(WEFT_EMULATOR_OPTIONS -fno-strict-aliasing -Wno-unknown-pragmas -O1)
-if(WEFT_HAS_EMULATOR)
-  # The same kernel sources once more, as plain C++: a file that includes the .cu keeps the two compilations apart.
-  set(_emulated "")
-  foreach(_source IN LISTS WEFT_KERNEL_SOURCES)
+# weft_emulate(variable sources...): the same kernel sources once more, as plain C++: a file that includes the .cu keeps
+# the two compilations apart.
+function(weft_emulate variable)
+  set(_copies "")
+  foreach(_source IN LISTS ARGN)
     string(REGEX REPLACE "\\.cu$" "_emulated.cpp" _copy "${CMAKE_BINARY_DIR}/generated/${_source}")
     file(CONFIGURE OUTPUT "${_copy}" CONTENT "#include \"${_source}\"\n")
-    list(APPEND _emulated "${_copy}")
+    list(APPEND _copies "${_copy}")
   endforeach()
+  set(${variable} ${_copies} PARENT_SCOPE)
+endfunction()
+if(WEFT_HAS_EMULATOR)
+  weft_emulate(_emulated ${WEFT_KERNEL_SOURCES})
   if(WEFT_EMULATOR_SOURCES OR _emulated)
     add_library(weft_emulated OBJECT ${WEFT_EMULATOR_SOURCES} ${_emulated})
     target_compile_definitions(weft_emulated PRIVATE WEFT_EMULATOR)

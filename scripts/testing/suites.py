@@ -17,7 +17,7 @@ from testing.suite import CORES, ROOT, WHOLE, Count, Parts, Suite, beside_python
 
 BUILD = ROOT / "build"
 SANITIZERS = ("asan", "tsan")
-FORMATTED = ("include", "src", "ops", "pipelines", "tests", "examples")
+FORMATTED = ("include", "src", "ops", "ladder", "pipelines", "tests", "examples")
 # Read by no C++ test: sources are in the objects. (The CMake files stay in: they hold flags of links.)
 NOT_OF_CPP = (*keys.COMPILED, *keys.PROSE, *keys.PYTHON, *keys.LAUNCHER, *keys.EVIDENCE, "assets/*.svg")
 

@@ -41,9 +41,10 @@ std::vector<NamedCase> cases_of(const Arguments& a) {
     if (!a.sample.empty()) {
         for (Case& c : drawn_cases(a)) cases.push_back({"", std::move(c)});
     } else if (!a.workload.empty()) {
-        cases = workload_cases(a.workload);
+        const std::string& name = a.bench.implementation;
+        cases = workload_cases(a.workload, is_rung(name) ? &pick_rung(name).entry : nullptr);
     } else {
-        const Selection selection = select(a.words);
+        const Selection selection = select(a.words, a.bench.implementation);
         if (selection.single) return {{"", *selection.single}};
         if (a.words.empty())
             throw Failure(kUsage, "bench wants a case line, ops, --workload FILE, or --sample OPS");

@@ -41,6 +41,7 @@ Command show_command();
 Command verify_command();
 Command fuzz_command();
 Command explain_command();
+Command ladder_command();
 Command bench_command();
 Command tune_command();
 Command run_command();

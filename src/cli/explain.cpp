@@ -13,7 +13,7 @@ namespace {
 
 struct Arguments {
     std::vector<std::string> words;
-    std::string device;
+    std::string device, implementation;
     bool json = false;
 };
 
@@ -41,7 +41,7 @@ std::vector<Verdict> verdicts_of(const OpEntry& op, const void* call, const std:
 }
 
 int explain_case(const Arguments& a) {
-    const Selection selection = select(a.words);
+    const Selection selection = select(a.words, a.implementation);
     if (!selection.single)
         throw Failure(kUsage, "explain wants a case line, such as 'rms_norm x=bf16[4096,3072]'");
     const Case& c = *selection.single;
@@ -102,6 +102,8 @@ Command explain_command() {
                 auto a = std::make_shared<Arguments>();
                 line.add("case", &a->words, "one case line").required();
                 line.add("--device", &a->device, "the device to ask for (default: the best here)");
+                line.add("--implementation", &a->implementation,
+                         "a rung of the ladder, instead of the library's list");
                 line.add("--json", &a->json, "print JSON");
                 return [a] { return explain_case(*a); };
             }};

@@ -84,7 +84,7 @@ int fuzz_guided_one(const OpEntry& op, const Arguments& a, Device device) {
 
 int fuzz_all(const Arguments& a) {
     const Device device = pick_device(a.device);
-    const Selection selection = select(a.ops);
+    const Selection selection = select(a.ops, a.options.implementation);
     if (selection.single)
         throw Failure(kUsage, "fuzz draws its own cases: name ops, or use `weft verify` for one case");
     if (a.guided) {

@@ -35,6 +35,19 @@ std::string missing_device(DeviceType type) {
     return "no CUDA device can be used here (`weft doctor` says why); try --device emulator";
 }
 
+// Narrows a selection to a rung.
+void climb(Selection& selection, const std::vector<std::string>& words, const ladder::Rung& rung) {
+    const std::string op = rung.entry.contract().name();
+    const bool other = selection.single ? selection.single->contract().name() != op
+                                        : !words.empty() && words != std::vector<std::string>{op};
+    if (other) throw Failure(kUsage, fmt::format("{} is a rung of {}, and of no other op", rung.name, op));
+    if (selection.single) {
+        selection.single = ladder::with_entry(rung.entry, *selection.single);
+    } else {
+        selection.ops = {&rung.entry};
+    }
+}
+
 }  // namespace
 
 Device pick_device(const std::string& word) {
@@ -75,18 +88,30 @@ const OpEntry& pick_op(const std::string& name) {
                               name, suggestion(name, names)));
 }
 
-Selection select(const std::vector<std::string>& words) {
+bool is_rung(const std::string& implementation) { return implementation.starts_with("ladder/"); }
+
+const ladder::Rung& pick_rung(const std::string& name) {
+    if (const ladder::Rung* rung = ladder::find(name)) return *rung;
+    std::vector<std::string> names;
+    for (const ladder::Rung* rung : ladder::rungs()) names.push_back(rung->name);
+    throw Failure(names.empty() ? kUnsupported : kUsage,
+                  fmt::format("no rung is named '{}'{} ({})", name, suggestion(name, names),
+                              names.empty() ? "this build has no ladder" : "`weft ladder` shows all"));
+}
+
+Selection select(const std::vector<std::string>& words, const std::string& implementation) {
     Selection selection;
     const std::string line = fmt::format("{}", fmt::join(words, " "));
     if (line.find('=') != std::string::npos) {
         pick_op(line.substr(0, line.find(' ')));  // a better message for a misspelt op
         selection.single = Case::parse(line);
-        return selection;
+    } else {
+        for (const std::string& word : words) {
+            if (word != "all") selection.ops.push_back(&pick_op(word));
+        }
+        if (selection.ops.empty()) selection.ops = all_ops();
     }
-    for (const std::string& word : words) {
-        if (word != "all") selection.ops.push_back(&pick_op(word));
-    }
-    if (selection.ops.empty()) selection.ops = all_ops();
+    if (is_rung(implementation)) climb(selection, words, pick_rung(implementation));
     return selection;
 }
 
@@ -97,7 +122,8 @@ std::vector<NamedCase> workload_cases(const std::string& path, const OpEntry* op
         for (const WorkloadRow& row : read_workload(file)) {
             const bool wanted = op == nullptr || row.line.starts_with(op->contract().name() + " ");
             if (row.line.empty() || !wanted) continue;
-            cases.push_back({row.id, Case::parse(row.line)});
+            const Case c = Case::parse(row.line);
+            cases.push_back({row.id, op == nullptr ? c : ladder::with_entry(*op, c)});
         }
     }
     return cases;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ladder.h"
 #include "verify/trial.h"
 #include "verify/workload.h"
 #include "weft/op.h"
@@ -24,18 +25,26 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 // An op by name. Throws Failure that names near misses.
 const OpEntry& pick_op(const std::string& name);
 
+// Is an implementation that was asked for a rung of the ladder?
+bool is_rung(const std::string& implementation);
+// A rung by name. Throws Failure that names near misses.
+const ladder::Rung& pick_rung(const std::string& name);
+
 // The words of a command: op names, or one case line (quoted or not).
 struct Selection {
     std::vector<const OpEntry*> ops;  // all of them where no word was given
     std::optional<Case> single;
 };
-Selection select(const std::vector<std::string>& words);
+// With the name of a rung ("ladder/softmax/01_naive") as the implementation that is asked for, they are that rung's, and
+// no word means its op. Throws Failure where there is no such rung, or where the words name another op.
+Selection select(const std::vector<std::string>& words, const std::string& implementation = "");
 
 struct NamedCase {
     std::string workload;  // "transformer/pi05-geglu-10"; empty where the case came by itself
     Case c;
 };
-// The rows with a case line of a workload file, or of all files if the path is empty; of one op, or of any.
+// The rows with a case line of a workload file, or of all files if the path is empty; of one op (its cases are then of
+// that entry), or of any.
 std::vector<NamedCase> workload_cases(const std::string& path, const OpEntry* op = nullptr);
 
 // Rows under headings, columns as wide as they must be; the last is not padded.

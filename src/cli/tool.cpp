@@ -64,19 +64,10 @@ constexpr const char* kExit =
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> kCommands = {
-        demo_command(),
-        list_command(),
-        show_command(),
-        verify_command(),
-        fuzz_command(),
-        explain_command(),
-        bench_command(),
-        tune_command(),
-        task_command(),
-        run_command(),
-        make_checkpoint_command(),
-        doctor_command(),
-        completion_command(),
+        demo_command(),   list_command(),       show_command(),   verify_command(),
+        fuzz_command(),   explain_command(),    ladder_command(), bench_command(),
+        tune_command(),   task_command(),       run_command(),    make_checkpoint_command(),
+        doctor_command(), completion_command(),
     };
     return kCommands;
 }

@@ -80,10 +80,11 @@ void add_generated(Plan& plan, const Arguments& a, Device device, const OpEntry&
 Plan make_plan(const Arguments& a, Device device) {
     Plan plan;
     if (!a.workload.empty()) {
-        add_rows(plan, a, device, workload_cases(a.workload));
+        const OpEntry* rung = is_rung(a.implementation) ? &pick_rung(a.implementation).entry : nullptr;
+        add_rows(plan, a, device, workload_cases(a.workload, rung));
         return plan;
     }
-    const Selection selection = select(a.words);
+    const Selection selection = select(a.words, a.implementation);
     if (selection.single) add(plan, a, *selection.single);
     for (const OpEntry* op : selection.ops) {
         add_generated(plan, a, device, *op);
@@ -156,7 +157,8 @@ Command verify_command() {
             "Examples:\n  weft verify                                  every op\n"
             "  weft verify rms_norm softmax --device emulator\n"
             "  weft verify 'rms_norm x=bf16[4,64] weight=bf16[64]' --values all\n"
-            "  weft verify --workload workloads/transformer.csv --device cuda\n",
+            "  weft verify --workload workloads/transformer.csv --device cuda\n"
+            "  weft verify softmax --implementation ladder/softmax/03_safe_f32    a rung (weft ladder)\n",
             [](CommandLine& line) -> std::function<int()> {
                 auto a = std::make_shared<Arguments>();
                 line.add("target", &a->words, "ops, or one case line");

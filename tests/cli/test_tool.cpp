@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/pipeline.h"
 #include "io/gemma_checkpoint.h"
+#include "tests/cli/tool.h"
 #include "verify/fuzz.h"
 #include "weft/case.h"
 #include "weft/plans.h"
@@ -94,26 +95,18 @@ const cli::RegisterPipeline kPipeline{
      .run = [] { return pipeline_layers == 3 ? 0 : 1; },
      .help = "Example:\n  weft run test-model --layers 3\n"}};
 
-struct Result {
-    int code;
-    std::string out, error;
-};
+using test::json;
+using test::Result;
+using test::weft;
 
-Result weft(std::vector<std::string> words) {
-    std::vector<const char*> argv = {"weft"};
-    for (const std::string& word : words) argv.push_back(word.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = cli::run_tool(static_cast<int>(argv.size()), argv.data());
-    std::cout.flush();
-    std::fflush(stdout);
-    return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-}
-
-nlohmann::json json(const std::vector<std::string>& words) {
-    const Result r = weft(words);
-    EXPECT_TRUE(nlohmann::json::accept(r.out)) << r.out << r.error;
-    return nlohmann::json::parse(r.out);
+TEST(Ladder, SaysWhereABuildHasNone) {
+    for (const Result& r : {weft({"ladder"}), weft({"ladder", "softmax"})}) {
+        EXPECT_EQ(r.code, 3);
+        EXPECT_THAT(r.error, HasSubstr("this build has no ladder"));
+    }
+    const Result r = weft({"verify", "planted", "--implementation", "ladder/softmax/01_naive_f32"});
+    EXPECT_EQ(r.code, 3);
+    EXPECT_THAT(r.error, HasSubstr("this build has no ladder"));
 }
 
 TEST(Help, EveryCommandTeachesWithExamples) {

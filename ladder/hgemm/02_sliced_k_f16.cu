@@ -1,0 +1,41 @@
+// A product of matrices of halves, by slices of k through shared memory.
+//
+// Idea        As sgemm's second rung. The slices are widened once, when they are kept, and not at each use.
+// Change      Two slices in shared memory, as fp32.
+// Prediction  As sgemm's second rung, with half the bytes from global memory.
+#include "ladder/sgemm/product.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+constexpr int kTile = 16;
+
+struct Slices {
+    float a[kTile][kTile], b[kTile][kTile];
+};
+
+__global__ void gemm(const __half* a, const __half* b, __half* c, Sizes s) {
+    Slices& slices = kit::block_shared<Slices>();
+    const int x = threadIdx.x, y = threadIdx.y;
+    const std::int64_t row = blockIdx.x / s.across * kTile + y, column = blockIdx.x % s.across * kTile + x;
+    float sum = 0.0f;
+    for (std::int64_t k = 0; k < s.k; k += kTile) {
+        // Zeros beyond the edges add nothing. No thread leaves: all of them load for the others.
+        slices.a[y][x] = row < s.m && k + x < s.k ? __half2float(a[row * s.k + k + x]) : 0.0f;
+        slices.b[y][x] = k + y < s.k && column < s.n ? __half2float(b[(k + y) * s.n + column]) : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < kTile; ++i) sum = fmaf(slices.a[y][i], slices.b[i][x], sum);
+        __syncthreads();  // nobody loads the next slices while somebody still reads these
+    }
+    if (row < s.m && column < s.n) c[row * s.n + column] = __float2half_rn(sum);
+}
+
+const RegisterRung<Gemm> kRung{
+    +[](const Gemm& op, const DeviceInfo&) { return decline_product(op, DType::fp16, DType::fp16); },
+    +[](const Gemm& op, Context& context) {
+        launch_product(kRung.name(), gemm, 16, 16, dim3(16, 16), op, context);
+    }};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,31 @@
+// What the rungs of this topic share: which calls they take, and their launch.
+#pragma once
+
+#include "ladder/row.cuh"
+#include "ops/rms_norm/rms_norm.h"
+
+namespace weft::inline WEFT_TARGET {
+
+inline const char* decline_rms_norm(const RmsNorm& op, DType dtype) {
+    for (const Tensor* t : {&op.x, &op.weight, &op.out}) {
+        if (!*t) return "multiplies by a weight";
+        if (!is_dense(*t, dtype)) return "takes dense tensors of its one dtype";
+        if (!starts_aligned(*t, 16)) return "takes tensors that start at a multiple of 16 bytes";
+    }
+    for (const Tensor* t : {&op.bias, &op.residual, &op.mod_index, &op.mod_scale, &op.mod_shift, &op.out2}) {
+        if (*t) return "normalises, and nothing else";
+    }
+    if (op.weight_offset != 0.0f) return "multiplies by the weight as it is";
+    return op.rounding == RmsNorm::Rounding::fused ? nullptr : "rounds once";
+}
+
+// One block a row.
+template <class T>
+void launch_rms_norm(const char* name, void (*kernel)(const T*, const T*, T*, std::int64_t, float),
+                     const RmsNorm& op, Context& context) {
+    const std::int64_t dim = op.x.dim(-1);
+    kit::launch(name, kernel, {.grid = dim3(static_cast<unsigned>(op.x.numel() / dim)), .block = kBlock},
+                context.stream(), op.x.as<const T>(), op.weight.as<const T>(), op.out.as<T>(), dim, op.eps);
+}
+
+}  // namespace weft::inline WEFT_TARGET

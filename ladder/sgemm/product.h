@@ -1,0 +1,36 @@
+// What the rungs of this topic share: C = A·B, both row major, as weft's gemm takes it. There the second operand is named
+// [n, k], and a row-major B of [k, n] is its transposed view, with strides 1 and n.
+#pragma once
+
+#include "ladder/rung.h"
+#include "ops/gemm/gemm.h"
+
+namespace weft::inline WEFT_TARGET {
+
+inline const char* decline_product(const Gemm& op, DType dtype, DType out) {
+    if (!is_dense(op.a, dtype) || !is_dense(op.out, out) || op.b.dtype != dtype)
+        return "takes dense matrices of its own dtypes";
+    if (op.b.stride[0] != 1 || op.b.stride[1] != op.b.dim(0)) return "takes a row-major [k, n] as b's view";
+    for (const Tensor* t : {&op.a_scale, &op.b_scale, &op.bias, &op.up, &op.residual, &op.out_scale}) {
+        if (*t) return "multiplies, and nothing else";
+    }
+    return op.activation == Gemm::Activation::none ? nullptr : "multiplies, and nothing else";
+}
+
+struct Sizes {
+    std::int64_t m, n, k;
+    std::int64_t across;  // tiles in a row of tiles
+};
+
+// A block for each tile of `rows` by `columns` of the output, numbered along one axis of the grid.
+template <class T, class Out>
+void launch_product(const char* name, void (*kernel)(const T*, const T*, Out*, Sizes), int rows, int columns,
+                    dim3 block, const Gemm& op, Context& context) {
+    const std::int64_t k = op.a.dim(-1), n = op.b.dim(0), m = op.out.numel() / n;
+    const Sizes sizes{m, n, k, divide_up(n, columns)};
+    kit::launch(name, kernel,
+                {.grid = dim3(static_cast<unsigned>(sizes.across * divide_up(m, rows))), .block = block},
+                context.stream(), op.a.as<const T>(), op.b.as<const T>(), op.out.as<Out>(), sizes);
+}
+
+}  // namespace weft::inline WEFT_TARGET

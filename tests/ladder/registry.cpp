@@ -1,0 +1,60 @@
+// What the ladder is to the library: nothing that dispatch knows.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <set>
+
+#include "core/ladder.h"
+#include "verify/fuzz.h"
+
+namespace weft {
+namespace {
+
+std::set<std::string> files() {
+    std::set<std::string> found;
+    const std::filesystem::path root = WEFT_SOURCE_DIR;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "ladder")) {
+        if (entry.path().extension() != ".cu") continue;
+        found.insert(std::filesystem::relative(entry.path(), root).replace_extension().string());
+    }
+    return found;
+}
+
+TEST(Ladder, HasARungForEachFile) {
+    std::set<std::string> names;
+    for (const ladder::Rung* rung : ladder::rungs()) names.insert(rung->name);
+    EXPECT_EQ(names, files());
+    EXPECT_FALSE(names.empty());
+}
+
+TEST(Ladder, IsNotWhatDispatchChoosesFrom) {
+    for (const OpEntry* op : all_ops()) {
+        for (const auto& list : op->implementations) {
+            for (const AnyImplementation& i : list) EXPECT_FALSE(i.name.starts_with("ladder/")) << i.name;
+        }
+    }
+}
+
+TEST(Ladder, AnEntryIsTheOpsOwnButForItsImplementation) {
+    for (const ladder::Rung* rung : ladder::rungs()) {
+        const OpEntry* op = find_op(rung->entry.contract().name());
+        ASSERT_NE(op, nullptr);
+        EXPECT_EQ(&op->contract(), &rung->entry.contract());
+        const auto& own = rung->entry.implementations[static_cast<int>(DeviceType::emulator)];
+        ASSERT_EQ(own.size(), 1U);
+        EXPECT_EQ(own.front().name, rung->name);
+    }
+}
+
+TEST(Ladder, ALessonIsReadInParts) {
+    const ladder::Rung rung{
+        "ladder/topic/01_name", "A title.\n\nIdea    One\n        two.\nChange  Three.\n", {}};
+    EXPECT_EQ(rung.topic(), "topic");
+    EXPECT_EQ(rung.title(), "A title.");
+    EXPECT_EQ(rung.part("Idea"), "One two.");
+    EXPECT_EQ(rung.part("Change"), "Three.");
+    EXPECT_EQ(rung.part("Wrong"), "");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,141 @@
+// Every rung, on cases of its op: those of its topic's forms with odd sizes, one element and none, and those that are
+// drawn from the op's contract. A rung that is wrong on purpose must be found wrong by the case that it names.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/ladder/forms.h"
+#include "verify/fuzz.h"
+#include "verify/guided.h"
+
+namespace weft {
+namespace {
+
+using ladder::Rung;
+
+// Sizes for each form, and the most operations of a case: the emulator is slow, and slower with a sanitizer.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kDrawn = 2;  // a race shows in any case that reaches the code
+constexpr double kMostFlops = 4e5;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr int kDrawn = 5;
+constexpr double kMostFlops = 1e6;
+#else
+constexpr int kDrawn = 10;
+constexpr double kMostFlops = 4e6;
+#endif
+
+bool is_wrong(const Rung& rung) { return !rung.part("Wrong").empty(); }
+
+class EveryRung : public testing::TestWithParam<const Rung*> {
+   protected:
+    const Rung& rung() const { return *GetParam(); }
+    bool takes(const Case& c) const { return !accepting(c, kEmulator).empty(); }
+
+    Trial parsed(const std::string& line) const {
+        Trial trial = parse_corpus_line(line);
+        EXPECT_EQ(trial.c.contract().name(), rung().entry.contract().name());
+        trial.c = ladder::with_entry(rung().entry, trial.c);
+        trial.implementation = rung().name;
+        return trial;
+    }
+
+    // How many of a form's cases the rung takes; each must pass.
+    int try_form(const std::string& form, Random& random) const {
+        int taken = 0;
+        for (int i = -2; i < kDrawn; ++i) {
+            // One element, none, then any.
+            Trial trial = parsed(test::with_sizes(form, i == -2 ? 1 : i == -1 ? 0 : -1, random));
+            trial.seed = random.bits() % 1'000'000;
+            trial.values = kAllValues[static_cast<std::size_t>(i + 2) % std::size(kAllValues)];
+            trial.order = i % 2 == 1 ? 1 + random.bits() % 1'000'000 : 0;
+            double flops = 0;
+            trial.c.with_call(kEmulator,
+                              [&](const void* call) { flops = trial.c.contract().work(call).flops; });
+            if (flops > kMostFlops || !takes(trial.c)) continue;
+            ++taken;
+            const Outcome outcome = attempt_generated(trial, kEmulator);
+            EXPECT_TRUE(outcome.passed) << outcome.why << "\nagain: " << command(trial, kEmulator);
+            if (!outcome.passed) break;
+        }
+        return taken;
+    }
+};
+class RightRung : public EveryRung {};
+class WrongRung : public EveryRung {};
+
+TEST_P(EveryRung, SaysWhatItTeaches) {
+    EXPECT_FALSE(rung().title().empty());
+    for (const char* part : {"Idea", "Change", "Prediction"}) EXPECT_NE(rung().part(part), "") << part;
+    EXPECT_EQ(rung().part("Wrong").empty(), rung().part("Right").empty());
+}
+
+TEST_P(RightRung, IsRightForAnySize) {
+    Random random(41);
+    int taken = 0;
+    for (const std::string& form : test::forms_of(rung())) taken += try_form(form, random);
+    EXPECT_GE(taken, kDrawn) << "the topic's forms.txt has too few cases that it takes";
+}
+
+TEST_P(RightRung, IsRightForWhatTheContractAllows) {
+    FuzzOptions options;
+    options.device = kEmulator;
+    options.cases = 4;
+    options.implementation = rung().name;
+    options.limits = {10'000, 1'000'000};
+    const FuzzReport report = fuzz(rung().entry, options);
+    for (const auto& failure : report.failures)
+        ADD_FAILURE() << failure.why << "\nagain: " << command(failure.trial, kEmulator);
+}
+
+TEST_P(WrongRung, IsFoundWrongWhereItSaysSo) {
+    const Outcome right = attempt_generated(parsed(rung().part("Right")), kEmulator);
+    EXPECT_TRUE(right.passed) << right.why;
+    const Outcome wrong = attempt_generated(parsed(rung().part("Wrong")), kEmulator);
+    EXPECT_FALSE(wrong.passed);
+    EXPECT_THAT(wrong.why, testing::Not(testing::HasSubstr("no implementation"))) << "it declines the case";
+}
+
+std::vector<const Rung*> which_are(bool wrong) {
+    std::vector<const Rung*> found = ladder::rungs();
+    std::erase_if(found, [wrong](const Rung* rung) { return is_wrong(*rung) != wrong; });
+    return found;
+}
+
+std::string label(const testing::TestParamInfo<const Rung*>& info) {
+    std::string name = info.param->name.substr(info.param->name.find('/') + 1);
+    std::replace(name.begin(), name.end(), '/', '_');
+    return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ladder, EveryRung, testing::ValuesIn(ladder::rungs()), label);
+INSTANTIATE_TEST_SUITE_P(Ladder, RightRung, testing::ValuesIn(which_are(false)), label);
+INSTANTIATE_TEST_SUITE_P(Ladder, WrongRung, testing::ValuesIn(which_are(true)), label);
+
+// The sum's bits where blocks run in this order.
+std::size_t bits_of_sum(const std::string& rung, std::uint64_t order) {
+    const Rung* found = ladder::find(rung);
+    EXPECT_NE(found, nullptr) << rung;
+    Trial trial{ladder::with_entry(found->entry, Case::parse("reduce x=fp32[1,4096] out=fp32[1]"))};
+    trial.implementation = rung;
+    trial.order = order;
+    const Outcome outcome = attempt_generated(trial, kEmulator);
+    EXPECT_TRUE(outcome.passed) << outcome.why;
+    return outcome.bits;
+}
+
+TEST(Sum, ByAtomicsHasOtherBitsInAnotherOrder) {
+    const std::string atomics = "ladder/reduce/01_atomics_f32", ordered = "ladder/reduce/02_f32";
+    std::set<std::size_t> by_atomics, in_order;
+    for (std::uint64_t order = 1; order <= 8; ++order) {
+        by_atomics.insert(bits_of_sum(atomics, order));
+        in_order.insert(bits_of_sum(ordered, order));
+    }
+    EXPECT_GT(by_atomics.size(), 1U);
+    EXPECT_EQ(in_order.size(), 1U);
+}
+
+}  // namespace
+}  // namespace weft

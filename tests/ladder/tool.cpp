@@ -1,0 +1,64 @@
+// The ladder from the command line.
+#include "tests/cli/tool.h"
+
+namespace weft {
+namespace {
+
+using test::json;
+using test::Result;
+using test::weft;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kSafe = "ladder/softmax/03_safe_f32", kNaive = "ladder/softmax/01_naive_f32";
+const std::string kCase = "softmax x=fp32[3,33] out=fp32[3,33]";
+
+TEST(LadderTool, ListsTopicsRungsAndLessons) {
+    EXPECT_THAT(weft({"ladder"}).out, HasSubstr("softmax"));
+    const Result topic = weft({"ladder", "softmax"});
+    EXPECT_THAT(topic.out, HasSubstr(kSafe));
+    EXPECT_THAT(topic.out, HasSubstr("wrong on purpose"));
+    EXPECT_THAT(topic.out, Not(HasSubstr("ladder/reduce")));
+    EXPECT_THAT(weft({"ladder", kSafe}).out,
+                testing::StartsWith("Softmax with the largest logit subtracted.\n\nIdea"));
+    const auto rows = json({"ladder", "softmax", "--json"});
+    EXPECT_EQ(rows.at(0).at("rung"), kNaive);
+    EXPECT_THAT(rows.at(0).at("Wrong").get<std::string>(), HasSubstr("--values wide"));
+}
+
+TEST(LadderTool, SuggestsForAWrongWord) {
+    const Result topic = weft({"ladder", "softmx"}), rung = weft({"ladder", "ladder/softmax/03_safe"});
+    EXPECT_EQ(topic.code, 2);
+    EXPECT_THAT(topic.error, HasSubstr("did you mean softmax?"));
+    EXPECT_EQ(rung.code, 2);
+    EXPECT_THAT(rung.error, HasSubstr(kSafe));
+}
+
+TEST(LadderTool, VerifiesFuzzesAndExplainsARung) {
+    const Result one = weft({"verify", kCase, "--implementation", kSafe, "--device", "emulator"});
+    EXPECT_EQ(one.code, 0) << one.error;
+    EXPECT_THAT(one.out, HasSubstr("by " + kSafe));
+    EXPECT_EQ(
+        weft({"verify", kCase, "--implementation", kNaive, "--device", "emulator", "--values", "wide"}).code,
+        1);
+    // No op: the rung's.
+    const Result drawn = weft({"verify", "--implementation", kSafe, "--device", "emulator", "--cases", "3"});
+    EXPECT_EQ(drawn.code, 0) << drawn.out << drawn.error;
+    EXPECT_THAT(drawn.out, HasSubstr("cases passed"));
+    const Result fuzzed =
+        weft({"fuzz", "softmax", "--implementation", kSafe, "--device", "emulator", "--cases", "3"});
+    EXPECT_THAT(fuzzed.out, HasSubstr(kSafe + " 3"));
+    const Result said = weft({"explain", kCase, "--implementation", kSafe, "--device", "h200"});
+    EXPECT_EQ(said.code, 0) << said.error;
+    EXPECT_THAT(said.out, HasSubstr(kSafe));
+    EXPECT_THAT(weft({"explain", kCase, "--device", "h200"}).out, Not(HasSubstr("ladder/")));
+}
+
+TEST(LadderTool, RefusesAnotherOp) {
+    const Result r = weft({"verify", "reduce", "--implementation", kSafe});
+    EXPECT_EQ(r.code, 2);
+    EXPECT_THAT(r.error, HasSubstr("is a rung of softmax, and of no other op"));
+}
+
+}  // namespace
+}  // namespace weft
