@@ -85,9 +85,8 @@ inline const Contract& GatedActivation::contract() {
             .independent({"..."})
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
-                "2·gate² for "
-                "a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer bits add "
-                "2·ε₃₂, and a scale that is found its own error")
+                "2·gate² for a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer "
+                "bits add 2·ε₃₂, and a scale that is found its own error")
             .sizes("hidden", {1, 7, 8, 48, 64, 100, 256, 1000, 4096})
             .source(
                 "gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16, "

@@ -159,9 +159,7 @@ class Contract:
     def typed_outputs(self) -> tuple[Field, ...]:
         """Outputs of which the caller chooses the dtype: all but those of one dtype or with that of another field."""
         return tuple(
-            field
-            for field in self.outputs
-            if len(field.dtypes) > 1 and not (field.optional and field.like)
+            field for field in self.outputs if len(field.dtypes) > 1 and not (field.optional and field.like)
         )
 
     def _known_sizes(self, options: Mapping[str, Any], dtypes: Mapping[str, str]) -> dict[str, int]:

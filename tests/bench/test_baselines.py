@@ -71,7 +71,7 @@ CASES = [
 
 
 def of_baseline(rows, name):
-    """The rows of one baseline, whose name stands before its version: "torch eager" is "torch 2.13.0 eager" in a row."""
+    """The rows of one baseline; in a row its name has a version: "torch eager" is "torch 2.13.0 eager"."""
     return [row for row in rows if row["side"] == "baseline" and without_version(row["name"]) == name]
 
 

@@ -78,7 +78,9 @@ def test_everything_is_shown_and_fits(page):
     assert page.shot.stat().st_size > 20_000
     assert page.evaluate("document.documentElement.scrollWidth") <= page.width, "nothing hangs over the side"
     rows = shown(page)
-    assert len(rows) == len(made_up.listed()) + made_up.DRAWN, "a row for each case, by device time with cold caches"
+    assert len(rows) == len(made_up.listed()) + made_up.DRAWN, (
+        "a row for each case, by device time with cold caches"
+    )
     assert "wrong: out[0,0]: got nan" in rows[0], "what failed is first"
     for chart in ("#speedup", "#floor"):
         points = page.locator(f"{chart} .point").count()

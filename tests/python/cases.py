@@ -13,7 +13,6 @@ import weft.torch
 from safetensors.torch import load_file
 from weft._op import OPS, PACKED, Op
 
-
 # Ops of which some results have a shape that only these inputs say; without them there is the destination form alone.
 SHAPED_BY = {"copy": "x", "scale_layout": "linear"}
 

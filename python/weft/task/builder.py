@@ -38,8 +38,9 @@ def nvcc() -> str:
 
 def _cuda_headers() -> str:
     """The folder of the toolkit's headers: nvcc may be a script that starts the real one, so it is asked."""
-    said = subprocess.run([nvcc(), "--dryrun", "-c", "any.cu"], capture_output=True, text=True).stderr
-    top = re.search(r"\bTOP=(\S+)", said)
+    command = [nvcc(), "--dryrun", "-c", "any.cu"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    top = re.search(r"\bTOP=(\S+)", done.stderr)
     if top is None:
         raise Absent("nvcc --dryrun does not say where its toolkit is")
     return f"{top[1]}/include"
