@@ -51,8 +51,11 @@ struct InFlight {
     unsigned copy_group = 0, product_group = 0;
     bool fenced = false;  // wgmma.fence since the last wait
     std::vector<Held> held;
+    std::vector<void*> left;  // where other blocks' threads have said that they read no more
 };
 InFlight& in_flight(Thread& thread);
+// The thread has waited for arrivals that publish nothing: what was read before them, its copies may write over.
+void may_write_over(Thread& thread, void* reads);
 // Takes the results of what has been performed back into registers.
 void return_accumulators(Thread& thread, unsigned newest);
 

@@ -2,6 +2,7 @@
 // another block, which complete at an mbarrier there.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/async_operation.h"
@@ -111,6 +112,12 @@ WEFT_UNINSTRUMENTED void drop_flight(Thread& thread) {
     thread.flight = nullptr;
 }
 
+WEFT_UNINSTRUMENTED void may_write_over(Thread& thread, void* reads) {
+    const Unobserved scope;
+    std::vector<void*>& left = in_flight(thread).left;
+    if (std::find(left.begin(), left.end(), reads) == left.end()) left.push_back(reads);
+}
+
 // Registers end with their thread; copies go on without it.
 WEFT_UNINSTRUMENTED void check_flight(const Thread& thread) {
     if (!thread.flight) return;
@@ -119,6 +126,12 @@ WEFT_UNINSTRUMENTED void check_flight(const Thread& thread) {
 }
 
 namespace {
+
+// What a copy writes comes after what was read there, by whoever said so to the thread that issues the copy.
+WEFT_UNINSTRUMENTED void come_after_reads(Thread& thread) {
+    if (!thread.flight) return;
+    for (void* reads : thread.flight->left) tsan_acquire(reads);
+}
 
 void submit_load(Runtime& runtime, Block& block, const char* what, Span to,
                  const std::vector<CopyPiece>& pieces, unsigned size, const uint64_t* barrier,
@@ -149,6 +162,7 @@ void bulk_load(const char* what, void* shared, std::vector<CopyPiece> pieces, un
     }
     const Span span = span_of(shared, pieces);
     const auto bytes = static_cast<size_t>(span.end - span.first);
+    come_after_reads(self());
     for (unsigned rank = 0; rank < cluster; ++rank) {
         if ((ranks >> rank & 1) == 0) continue;
         Block& block = runtime.blocks[rank];
@@ -181,6 +195,7 @@ void store_async(void* shared, const void* value, uint64_t* barrier, unsigned ra
     Runtime& runtime = Runtime::here();
     char* to = static_cast<char*>(cluster_map(shared, rank));
     const auto* there = static_cast<const uint64_t*>(cluster_map(barrier, rank));
+    come_after_reads(self());
     poison_visible(runtime, to, sizeof RemoteStore::value);
     const Unobserved scope;
     const auto operation = std::make_shared<RemoteStore>();

@@ -31,8 +31,10 @@ WEFT_UNINSTRUMENTED void* sync_of(const Mbarrier& barrier, unsigned phase, From 
     return (from == From::own_block ? barrier.sync : barrier.cluster_sync)->cell[phase & 1];
 }
 
-WEFT_UNINSTRUMENTED void publish(const Mbarrier& barrier, From from) {
-    if (from != From::other_block_silently) tsan_release(sync_of(barrier, barrier.phase, from));
+WEFT_UNINSTRUMENTED void publish(Mbarrier& barrier, From from) {
+    if (from != From::other_block_silently) return tsan_release(sync_of(barrier, barrier.phase, from));
+    barrier.arrived_silently = true;
+    tsan_release(barrier.reads_sync->cell[barrier.phase & 1]);
 }
 
 // A phase that can end does, and those who wait for it go on. Returns whether somebody did.
@@ -139,6 +141,7 @@ void mbarrier_init(uint64_t* address, unsigned arrivals) {
     barrier.initialised_by = &self();
     barrier.sync = &block.syncs->mbarrier[index];
     barrier.cluster_sync = &block.syncs->cluster[index];
+    barrier.reads_sync = &block.syncs->reads[index];
 }
 
 void fence_mbarrier_init() {
@@ -194,6 +197,7 @@ WEFT_UNINSTRUMENTED void mbarrier_wait(uint64_t* address, unsigned parity, bool 
     barrier.seen = barrier.phase;
     tsan_acquire(sync_of(barrier, parity));
     if (cluster) tsan_acquire(sync_of(barrier, parity, From::other_block));
+    if (barrier.arrived_silently) may_write_over(thread, barrier.reads_sync->cell[parity]);
 }
 
 void mbarrier_complete(Runtime& runtime, Mbarrier& barrier, unsigned bytes, unsigned phase,

@@ -64,6 +64,10 @@ struct Mbarrier {
     // threads have, which a wait of the cluster's scope alone takes over.
     SyncPair* sync = nullptr;
     SyncPair* cluster_sync = nullptr;
+    // What threads of other blocks had read before they arrived without publishing: copies that are issued after the wait
+    // may write over it, and nothing else is in any order with it.
+    SyncPair* reads_sync = nullptr;
+    bool arrived_silently = false;
 };
 
 // An allocation with a guarded zone on either side.
@@ -75,7 +79,8 @@ struct SharedObject {
 };
 
 struct Syncs {  // fresh for every block, so that nothing is ordered by what an earlier block did
-    SyncPair start, block[kNamedBarriers], warp[kMaxWarps], mbarrier[kMaxMbarriers], cluster[kMaxMbarriers];
+    SyncPair start, block[kNamedBarriers], warp[kMaxWarps], mbarrier[kMaxMbarriers], cluster[kMaxMbarriers],
+        reads[kMaxMbarriers];
     SyncPair proxy;  // what the asynchronous proxy may see: fenced by threads, or written by its own copies
 };
 

@@ -7,6 +7,7 @@
 #include "kit/ptx/mbarrier.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
+#include "kit/ptx/store_async.cuh"
 #include "kit/ptx/tma.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -196,6 +197,53 @@ TEST_F(Emulator, AWaitWithoutTheClustersScopeTakesOverNothingOfOtherBlocks) {
     ONLY_IN(kTsan);
     EXPECT_THAT(run(send<Scope::waits_for_its_block>), races("send"));
     EXPECT_THAT(run(send<Scope::arrives_silently>), races("send"));
+}
+
+enum class Reuse { right, does_not_wait, reads_on };
+
+// Block 1 reads from its memory, says so without publishing anything, and block 0 stores there.
+template <Reuse F>
+__global__ void __launch_bounds__(32) reuse(float* out) {
+    kit::Mbarrier &free = kit::block_shared<kit::Mbarrier, Reuse>(),
+                  &stored = kit::block_shared<kit::Mbarrier>();
+    float4& value = *kit::dynamic_shared<float4>();
+    const unsigned rank = kit::cluster_rank();
+    if (threadIdx.x == 0) {
+        value = {1, 2, 3, 4};
+        kit::mbarrier_init(&free, 1);
+        kit::mbarrier_init(&stored, 1);
+        kit::fence_mbarrier_init();
+    }
+    kit::cluster_sync();
+    if (threadIdx.x == 0 && rank == 1) {
+        if (F != Reuse::reads_on) out[0] = value.x;
+        kit::mbarrier_arrive_expect(&stored, sizeof value);
+        kit::mbarrier_arrive_remote<false>(&free, 0);
+        if (F == Reuse::reads_on) out[0] = value.x;
+        kit::mbarrier_wait<true>(&stored, 0);
+        out[1] = value.x;
+    }
+    if (threadIdx.x == 0 && rank == 0) {
+        if (F != Reuse::does_not_wait) kit::mbarrier_wait(&free, 0);
+        kit::store_async(&value, {5, 6, 7, 8}, &stored, 1);
+        if (F == Reuse::does_not_wait) kit::mbarrier_wait(&free, 0);
+    }
+    kit::cluster_sync();
+}
+
+TEST_F(Emulator, WhatAnotherBlockHasReadMayBeStoredOverByThoseWhoWaitedForIt) {
+    const auto run = [](auto kernel) {
+        float out[2] = {};
+        return fault_of([&] {
+            kit::launch("reuse", kernel, {.grid = 2, .block = 32, .cluster = 2, .dynamic_shared = 32},
+                        Stream{}, &out[0]);
+            EXPECT_EQ(out[1], 5);
+        });
+    };
+    EXPECT_THAT(run(reuse<Reuse::right>), IsEmpty());
+    ONLY_IN(kTsan);
+    EXPECT_THAT(run(reuse<Reuse::does_not_wait>), races("reuse"));
+    EXPECT_THAT(run(reuse<Reuse::reads_on>), races("reuse"));
 }
 
 // ---- barriers that a block leaves behind ----
