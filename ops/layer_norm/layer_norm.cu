@@ -30,7 +30,7 @@ const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
 }
 
 void launch_eager(const LayerNorm& op, Context& context) {
-    const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = 128, .rows = 1, .cluster = 1};
+    const RowPlan plan{.width = 4, .lanes = 128, .rows = 1, .cluster = 1};
     const RowProblem rows = kit::norm_problem(op, {}, false);
     const kit::MixedNorm p = kit::norm_params(kit::bind_norm(op), op, rows, plan);
     kit::with_wide_type(op.x.dtype, [&](auto* type) {

@@ -56,7 +56,7 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
 void launch_eager(const RmsNorm& op, Context& context) {
     const RowProblem rows = kit::norm_problem(op, {}, false);
     const EagerThreads threads = eager_threads(rows);
-    const RowPlan plan{.width = 4, .vectors = kStreamedRow, .lanes = threads.all, .rows = 1, .cluster = 1};
+    const RowPlan plan{.width = 4, .lanes = threads.all, .rows = 1, .cluster = 1};
     const kit::MixedNorm p = kit::norm_params(kit::bind_norm(op), op, rows, plan);
     // 1/dim as PyTorch computes it: outputs over inputs, both rounded.
     const float factor = static_cast<float>(rows.rows) / static_cast<float>(rows.rows * rows.dim);

@@ -42,12 +42,6 @@ struct Merge {
     }
 };
 
-// 2^(c·x - m) / sum, in place.
-template <int N>
-__device__ __forceinline__ void share(float (&x)[N], float scale, const MaximumAndSum& all, float inverse) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = kit::exp2_approximate(fmaf(x[i], scale, -all.reference())) * inverse;
-}
 __device__ __forceinline__ float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
 template <class T, int N, int V, class Form>
@@ -68,41 +62,49 @@ __device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
     });
     const MaximumAndSum all = group.reduce(part, Merge{});
     const float inverse = inverse_of(all.sum);
-    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, int, float (&x)[N]) { share(x, p.scale, all, inverse); });
+    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, int, float (&x)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+            x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
+    });
 }
 
 // Maximum and sum in one pass: a row that is not held is read twice in all.
 __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
     kit::Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    kit::MixedRow row(group, p.shape, p.places, p.hold, p.in.x);
-    row.load(p.in, [] {});
+    kit::MixedRow row(group, p.shape, p.places, p.hold, p.in);
+    row.load([] {});
     group.begin();
 
     MaximumAndSum part{-INFINITY, 0.0f};
-    row.each([&](const kit::OctetPlace& place, const float (&x)[kOctet]) {
-        float top = part.maximum;
+    row.each_chunk([&] {
+        row.each([&](const kit::OctetPlace& place, const float (&x)[kOctet]) {
+            float top = part.maximum;
 #pragma unroll
-        for (int i = 0; i < kOctet; ++i) {
-            if (place.has(i)) top = fmaxf(top, x[i] * p.scale);
-        }
-        part = Merge{}(part, {top, 0.0f});
-        part.maximum = top;
+            for (int i = 0; i < kOctet; ++i) {
+                if (place.has(i)) top = fmaxf(top, x[i] * p.scale);
+            }
+            part = Merge{}(part, {top, 0.0f});
+            part.maximum = top;
 #pragma unroll
-        for (int i = 0; i < kOctet; ++i) {
-            const float power = kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));
-            if (place.has(i)) part.sum += power;
-        }
+            for (int i = 0; i < kOctet; ++i) {
+                const float power = kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));
+                if (place.has(i)) part.sum += power;
+            }
+        });
     });
     const MaximumAndSum all = group.reduce(part, Merge{});
     const float inverse = inverse_of(all.sum);
-    kit::store_mixed(row, group, {.out = p.out}, nullptr,
-                     [&](const kit::OctetPlace&, float (&x)[kOctet]) { share(x, p.scale, all, inverse); });
+    kit::store_mixed(row, group, kit::MixedRow::kHeld, {.out = p.out}, nullptr, [&] {
+        row.combine({}, kit::MixedRow::kHeld, kit::MixedRow::kHeld, [&](float x, float) {
+            return kit::exp2_approximate(fmaf(x, p.scale, -all.reference())) * inverse;
+        });
+    });
 }
 
 // What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel octets, in shared memory (or it
-//         reads the row again)
+//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel octets, in shared memory
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; out is stored as T. Mixed: p.hold's shared memory

@@ -101,7 +101,6 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
                    whole(16 / element_bytes);
     problem.whole = whole(kOctet);
     problem.form = form;
-    problem.octet_bytes = 16 * (x.dtype == DType::fp32 ? 2 : 1);
     return problem;
 }
 
@@ -115,8 +114,8 @@ inline void plan_shape(RowShape& shape, const RowProblem& problem, const RowPlan
 }
 
 // How a mixed kernel holds the rows of a plan.
-inline RowHold row_hold(const RowProblem& problem, const RowPlan& plan, int parts) {
-    return {.slots = plan.vectors, .parts = parts, .ragged = !problem.whole};
+inline RowHold row_hold(const RowProblem& problem, const RowPlan& plan) {
+    return {.slots = plan.vectors, .ragged = !problem.whole};
 }
 
 // Dependent, for row kernels wait before they touch memory.
@@ -165,7 +164,7 @@ template <RowKernels kKernels, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
     if (!plan.uniform) {
         return use(static_cast<float*>(nullptr), std::integral_constant<int, kOctet>{},
-                   std::integral_constant<int, kStreamedRow>{}, MixedForm{});
+                   std::integral_constant<int, 0>{}, MixedForm{});
     }
     const RowForm wanted = row_form(plan, problem);
     with_wide_type(dtype, [&](auto* type) {

@@ -82,60 +82,48 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     });
 }
 
-// An affine map of a mixed row, whose operands are read where they are used.
-struct LateAffine {
-    OctetRow scale{}, shift{};
-    float offset = 0;
-    bool tanh = false;
-
-    LateAffine() = default;
-    __device__ __forceinline__ LateAffine(const MixedRow& row, const RowAffine& from)
-        : scale(row.row_of(from.scale, from.no_scale())),
-          shift(row.row_of(from.shift, -0.0f)),
-          offset(from.offset),
-          tanh(from.tanh && from.scale.data != nullptr) {}
-
-    __device__ __forceinline__ void apply(const OctetPlace& place, float (&x)[kOctet]) const {
-        float s[kOctet], t[kOctet];
-        scale.load_floats(place, s);
-        shift.load_floats(place, t);
-        if (tanh) {
-#pragma unroll
-            for (float& one : s) one = tanhf(one);
-        }
-#pragma unroll
-        for (int i = 0; i < kOctet; ++i) x[i] = x[i] * (s[i] + offset) + t[i];
+// The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
+__device__ __forceinline__ void map_chunk(const MixedRow& row, const MixedNorm& p, const Moments& moments, int output,
+                                          int area) {
+    Moments m = moments;
+    int from = MixedRow::kHeld;
+#pragma unroll 1
+    for (int i = 0; i <= output + 1; i += output + 1) {
+        if (i > 0 && !p.modulated) break;
+        const RowAffine& map = p.maps[i];
+        const float offset = map.offset;
+        const bool tanh = map.tanh && map.scale.data != nullptr;
+        row.combine(row.row_of(map.scale, map.no_scale()), from, area, [&](float x, float s) {
+            return (x - m.shift) * m.scale * ((tanh ? tanhf(s) : s) + offset);
+        });
+        from = area;
+        m = {0.0f, 1.0f};
+        if (map.shift.data != nullptr)
+            row.combine(row.row_of(map.shift), area, area, [](float x, float t) { return x + t; });
     }
-};
+}
 
 // All else: a weight beside modulations, operands of other dtypes or of scattered rows, single elements, two outputs, rows
 // that are no whole vectors, and those that no registers hold.
 template <class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    MixedRow row(group, p.shape, p.places, p.hold, p.in.x);
-    // Indexed where the kernel runs, so that one piece of code serves them all.
-    LateAffine maps[3];
-    row.load(p.in, [&] {
+    MixedRow row(group, p.shape, p.places, p.hold, p.in);
+    row.load([&] {
 #pragma unroll 1
         for (int i = 0; i < (p.modulated ? 1 + p.outputs : 1); ++i) {
-            maps[i] = LateAffine(row, p.maps[i]);
-            row.announce(p.maps[i].scale, maps[i].scale);
-            row.announce(p.maps[i].shift, maps[i].shift);
+            row.announce(p.maps[i].scale);
+            row.announce(p.maps[i].shift);
         }
     });
     group.begin();
     const Moments m = statistics(row, group, [] {});
 #pragma unroll 1
     for (int output = 0; output < p.outputs; ++output) {
+        const int area = output + 1 < p.outputs ? MixedRow::kBeside : MixedRow::kHeld;
         const GroupScales* groups = output == 0 && p.groups.data != nullptr ? &p.groups : nullptr;
-        store_mixed(row, group, output == 0 ? p.to : p.second, groups,
-                    [&](const OctetPlace& place, float (&x)[kOctet]) {
-#pragma unroll
-                        for (int i = 0; i < kOctet; ++i) x[i] = (x[i] - m.shift) * m.scale;
-                        maps[0].apply(place, x);
-                        if (p.modulated) maps[1 + output].apply(place, x);
-                    });
+        store_mixed(row, group, area, output == 0 ? p.to : p.second, groups,
+                    [&] { map_chunk(row, p, m, output, area); });
     }
 }
 
@@ -144,8 +132,7 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 //         of the last sum and the wait for the others': what found no register before is asked for there.
 //         Of each output y = n · (modulation's scale + its offset) + its shift
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel octets, in shared memory (or it
-//         reads the row again)
+//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel octets, in shared memory
 // Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,

@@ -12,9 +12,6 @@
 
 namespace weft {
 
-// Vectors that a thread holds of a row that is not held: it is read again.
-inline constexpr int kStreamedRow = 0;
-
 // Elements of a mixed kernel's vector.
 inline constexpr int kOctet = 8;
 
@@ -24,7 +21,7 @@ constexpr bool fills_registers(int vectors) { return vectors == 8; }
 
 struct RowPlan {
     int width = 1;    // elements of a vector: 16 bytes of them, or kOctet in a mixed kernel
-    int vectors = 1;  // vectors of a row that a thread holds, or kStreamedRow
+    int vectors = 1;  // vectors of a row that a thread holds at a time
     int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
     int rows = 1;     // rows of a block
     int cluster = 1;  // blocks that share a row
@@ -37,8 +34,8 @@ struct RowPlan {
 };
 
 inline std::string to_string(const RowPlan& plan) {
-    const std::string home = plan.vectors == kStreamedRow ? "streamed" : std::to_string(plan.vectors);
-    return "lanes=" + std::to_string(plan.lanes) + " vectors=" + home + "x" + std::to_string(plan.width) +
+    return "lanes=" + std::to_string(plan.lanes) + " vectors=" + std::to_string(plan.vectors) + "x" +
+           std::to_string(plan.width) +
            " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster) +
            (plan.keep ? " l2=input" : "") + (plan.uniform ? "" : " mixed");
 }
@@ -83,7 +80,7 @@ struct RowProblem {
     bool whole = true;
     RowForm form{};
     int group_lanes = 1;   // lanes of a warp that have a group of columns, which share a scale
-    int octet_bytes = 16;  // of shared memory that a mixed kernel holds an octet in
+    int octet_bytes = 32;  // of shared memory that a mixed kernel holds an octet in
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
 
@@ -197,7 +194,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
 // has one, and waits least. Blocks of a cluster share a row where one would hold more than kHeld bytes, of which an SM
 // has room for three, or where few rows would leave a thread with more than four.
 inline RowPlan mixed_plan(const RowProblem& problem, int most_blocks, const DeviceInfo& device) {
-    constexpr std::int64_t kMost = row_threads(kStreamedRow, {}), kMany = 4, kHeld = 64 * 1024, kSideBySide = 8;
+    constexpr std::int64_t kMost = row_threads(0, {}), kMany = 4, kHeld = 64 * 1024, kSideBySide = 8;
     const std::int64_t octets = std::max<std::int64_t>((problem.dim + (problem.whole ? 0 : kOctet - 1) + kOctet - 1) / kOctet, 1);
     const bool few = problem.rows * octets * 16 <= 65536 * std::int64_t{device.sms};
     RowPlan plan{.width = kOctet, .uniform = false};
@@ -212,8 +209,8 @@ inline RowPlan mixed_plan(const RowProblem& problem, int most_blocks, const Devi
     while (plan.cluster < most_blocks && plan.lanes == kMost && (held() > kHeld || (few && slots() > kMany)))
         plan.cluster *= 2;
     plan.rows = plan.lanes <= 32 ? 128 / plan.lanes : 1;
-    const bool fits = held() * plan.rows + kRowStatic <= device.shared_per_block;
-    plan.vectors = fits ? static_cast<int>(slots()) : kStreamedRow;
+    const std::int64_t room = (device.shared_per_block - kRowStatic) / (plan.threads() * problem.octet_bytes);
+    plan.vectors = static_cast<int>(std::min(slots(), room));
     return plan;
 }
 
