@@ -11,6 +11,10 @@ from instrument.tokens import OPEN, Source
 INFIX = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+", "/": "*",
          "%": "/", "<<": ">>", ">>": "<<", "&": "|", "|": "&"}  # fmt: skip
 COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+HASTENS = {
+    "dependents_launch",
+    "tma_prefetch",
+}  # a statement without which results are as they were, and later
 SYNCHRONISES = ("sync", "barrier", "fence", "wait", "arrive", "commit", "release", "hold")
 _WORDS = """
 return const constexpr auto using static if for while do else switch case default break continue template typename
@@ -89,6 +93,10 @@ class Finder:
                 and i + 1 in source.partner
             ):
                 fixed.update(range(i, source.partner[i + 1] + 1))  # what cases draw is no fault of the op
+            elif token.text == "option" and source.tokens[i - 1].text == "." and i + 1 in source.partner:
+                for j in range(i, source.partner[i + 1]):
+                    if source.tokens[j].text == "{":
+                        fixed.update(range(j, source.partner[j] + 1))  # nor are the values of an option
             elif token.text == "case":
                 fixed.update(range(i, source.until(i, {":"}) + 1))
         return fixed
@@ -238,6 +246,8 @@ class Finder:
             if tokens[last].text != ";" or self._is_declaration(i, last):
                 continue
             called = self.source.text[token.start : tokens[last].start].split("(")[0]
+            if called.split("::")[-1] in HASTENS:
+                continue
             waits = "=" not in called and any(word in called for word in SYNCHRONISES)
             rule = "a lost synchronisation" if waits else "a statement left out"
             edits = ((token.start, f"{{ if (!{NAME}mutated<{{id}}>()) "), (tokens[last].end, " }"))
