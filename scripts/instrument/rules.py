@@ -15,6 +15,8 @@ HASTENS = {
     "dependents_launch",
     "tma_prefetch",
 }  # a statement without which results are as they were, and later
+# Functions whose first two arguments may change places.
+COMMUTES = {"fminf", "fmaxf", "min", "max", "__fadd_rn", "__fmul_rn", "fmaf", "__fmaf_rn"}
 SYNCHRONISES = ("sync", "barrier", "fence", "wait", "arrive", "commit", "release", "hold")
 _WORDS = """
 return const constexpr auto using static if for while do else switch case default break continue template typename
@@ -361,7 +363,7 @@ class Finder:
                 and tokens[a - 2].kind == "word"
                 and tokens[a - 2].text not in KEYWORDS
             )
-            if not opens or tokens[b + 1].text not in {",", ")"}:
+            if not opens or tokens[b + 1].text not in {",", ")"} or tokens[a - 2].text in COMMUTES:
                 continue
             text = f"{NAME}first<{{id}}>({left}, {right}), {NAME}second<{{id}}>({left}, {right})"
             site = self._site(a, "arguments", ("two arguments that change places",), (tokens[a].start, text))

@@ -164,6 +164,7 @@ def test_what_cases_draw_and_what_only_hastens_have_no_mutants() -> None:
     const int last = first + 8 < count ? first + 8 : count, other = first < count ? first : 9;
     kit::dependents_launch();
     kit::dependency_wait();
+    const float least = fminf(x, y), product = multiplied(x, y) * 0.0f;
 }
 """
     found = mutants(Place(i + 1, "op.h", site) for i, site in enumerate(Finder(source).sites()))
@@ -171,7 +172,10 @@ def test_what_cases_draw_and_what_only_hastens_have_no_mutants() -> None:
     assert "kit::dependency_wait();" in lines
     assert "kit::dependents_launch();" not in lines
     assert not [text for text in lines if "Describe" in text]
-    assert len([mutant for mutant in found if mutant.rule.startswith("a comparison")]) == 1, "the other"
+    rules = [mutant.rule for mutant in found]
+    assert len([rule for rule in rules if rule.startswith("a comparison")]) == 1, "the other"
+    assert rules.count("two arguments that change places") == 1, "the other"
+    assert "a constant off by a percent" not in rules
 
 
 def test_marks_say_what_was_reached(program: Program) -> None:
