@@ -160,7 +160,9 @@ def table(rows: Iterable[Row]) -> str:
 def rendered(page: str) -> str:
     head, rest = page.split(BEGIN)
     _, foot = rest.split(END)
-    return f"{head}{BEGIN}\n\n{table(read().values())}\n\n{END}{foot}"
+    rows = read()
+    shown = table(rows.get(op, Row(op)) for op in ops())
+    return f"{head}{BEGIN}\n\n{shown}\n\n{END}{foot}"
 
 
 def ops() -> list[str]:
