@@ -45,7 +45,7 @@ def report(done: Done) -> None:
     if count.failed:
         print("".join(log.read_text(errors="replace").splitlines(keepends=True)[-60:]))
         print(f"the whole output: {log.relative_to(ROOT)}", flush=True)
-    elif suite.name in ("sizes", "costs"):
+    elif suite.name in ("sizes", "costs", "coverage", "mutants") and log.exists():
         print(log.read_text().split("\n", 1)[1], end="")
 
 
@@ -82,7 +82,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--all", action="store_true", help="run what has passed before with the same inputs, too"
     )
-    parser.add_argument("--thorough", action="store_true", help="plant every fault, not one of each kind")
+    parser.add_argument(
+        "--thorough", action="store_true", help="plant every fault, not one of each kind or a sample"
+    )
     parser.add_argument("--list", action="store_true", help="name the suites and end")
     parser.add_argument("--sources", action="store_true", help="name the C++ sources and end")
     return parser.parse_args()

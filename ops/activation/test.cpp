@@ -28,8 +28,10 @@ TEST(Activation, RejectsWhatTheContractExcludes) {
                 HasSubstr("activation.out: expected [...=(4), front_dim+dim=11], got [4, 8]"));
     EXPECT_THAT(rejection("activation x=bf16[4,8] out=bf16[4,11]"),
                 HasSubstr("activation.out: expected [...=(4), front_dim+dim=8], got [4, 11]"));
-    EXPECT_THAT(rejection("activation x=bf16[4,8] out=fp32[4,8] rounding=eager"),
-                HasSubstr("activation.rounding: expected add, bias and out of x's dtype for eager"));
+    for (const char* other : {"out=fp32[4,8]", "out=bf16[4,8] add=fp32[4,8]", "out=bf16[4,8] bias=fp32[8]"}) {
+        EXPECT_THAT(rejection(std::string("activation x=bf16[4,8] rounding=eager ") + other),
+                    HasSubstr("activation.rounding: expected add, bias and out of x's dtype for eager"));
+    }
     EXPECT_THAT(rejection("activation x=bf16[4,8] out=bf16[4,8] activation=gelu_quick rounding=eager"),
                 HasSubstr("activation.activation: expected another than gelu_quick"));
     EXPECT_THAT(rejection("activation x=bf16[4,8] out=bf16[4,8] scale=fp32[1]"),

@@ -22,6 +22,7 @@ TEST(Embedding, RejectsWhatTheContractExcludes) {
                 HasSubstr("embedding.table: expected [vocab, dim], got [9, 8, 1]"));
     EXPECT_THAT(rejection("embedding ids=int32[4] table=bf16[0,8] out=bf16[4,8]"),
                 HasSubstr("embedding.table: expected at least one row, got none"));
+    EXPECT_EQ(rejection("embedding ids=int32[0] table=bf16[0,8] out=bf16[0,8]"), "accepted");
     EXPECT_THAT(rejection("embedding ids=int32[4] table=fp8_e4m3[9,8] out=bf16[4,8]"),
                 HasSubstr("embedding.table: expected dtype"));
 }

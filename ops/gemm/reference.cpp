@@ -35,8 +35,8 @@ std::vector<double> weights_of(const Tensor& t, std::int64_t n) {
 
 // A row of a against row n of weights, scaled and biased.
 Value product(const Gemm& op, const double* row, const std::vector<double>& weights, const Tensor& scale,
-              const Tensor& bias, std::int64_t n) {
-    const Value sum = gemm::scaled_sum(op, row, weights.data(), scalar(op.a_scale) * scalar(scale));
+              const Tensor& bias, std::int64_t n, bool hardware) {
+    const Value sum = gemm::scaled_sum(op, row, weights.data(), scalar(op.a_scale) * scalar(scale), hardware);
     return bias ? plus(sum, at(bias, n)) : sum;
 }
 
@@ -51,11 +51,11 @@ void reference(const Gemm& op, Oracle& oracle) {
         for (std::int64_t m = 0; m < p.m; ++m) {
             if (!oracle.wants(m * p.n + n)) continue;
             const double* row = a.data() + m * p.k;
-            const Value x = product(op, row, b, op.b_scale, op.bias, n);
+            const Value x = product(op, row, b, op.b_scale, op.bias, n, oracle.hardware());
             Value y = activated(op, x, activate(op.activation, x.value), oracle.hardware());
             bool determined = true;
             if (op.up) {
-                const Value gated = product(op, row, up, op.up_scale, op.up_bias, n);
+                const Value gated = product(op, row, up, op.up_scale, op.up_bias, n, oracle.hardware());
                 determined = !undetermined(y, gated);
                 y = times(y, gated);
             }

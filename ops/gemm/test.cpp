@@ -291,16 +291,17 @@ TEST(Gemm, LargeProblemsTakeLargeTilesAndSmallOnesFillTheCard) {
     EXPECT_EQ(config(64, 1024, 4096), "64x64 tn split 8");
 }
 
-// The hardware's tanh is 2^-11 off; what computes it exactly is held to fp32's own error.
-TEST(Gemm, OnlyHardwareMayUseItsTanhsError) {
+// The hardware's tanh is 2^-11 off, and its sums of fp8 products 2^-10; what computes them exactly is held to fp32's own
+// error.
+TEST(Gemm, OnlyHardwareMayUseItsErrors) {
     Gemm op{};
     op.out.dtype = DType::bf16;
     op.activation = Gemm::Activation::gelu_tanh;
     const gemm::Value x{2.0, 0};
     EXPECT_GE(gemm::activated(op, x, 1.95, true).error, 2 * 0x1p-12);
     EXPECT_LE(gemm::activated(op, x, 1.95, false).error, 2 * 13 * kEps32);
-    const auto error_for = [](bool hardware) {
-        const Case c = Case::parse("gemm a=bf16[1,8] b=bf16[1,8] out=bf16[1,1] activation=gelu_tanh");
+    const auto error_for = [](const char* line, bool hardware) {
+        const Case c = Case::parse(line);
         Instance operands(c, kCpu, 1, Values::usual);
         Oracle oracle(true);
         oracle.set_hardware(hardware);
@@ -308,7 +309,11 @@ TEST(Gemm, OnlyHardwareMayUseItsTanhsError) {
         c.op().reference(&call, oracle);
         return oracle.find(call.out.data)->error[0];
     };
-    EXPECT_GT(error_for(true), 4 * error_for(false));
+    for (const char* line : {"gemm a=bf16[1,8] b=bf16[1,8] out=bf16[1,1] activation=gelu_tanh",
+                             "gemm a=fp8_e4m3[1,16] b=fp8_e4m3[1,16] out=bf16[1,1]",
+                             "gemm a=fp8_e4m3[1,16] b=fp8_e4m3[1,16] out=bf16[1,1] fast_accumulation=true"}) {
+        EXPECT_GT(error_for(line, true), 4 * error_for(line, false)) << line;
+    }
 }
 
 std::string limits(const char* line, const char* device = "h200") {

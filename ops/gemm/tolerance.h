@@ -29,10 +29,10 @@ struct Value {
     double value = 0, error = 0;
 };
 
-// factor · Σ x·y over k.
-inline Value scaled_sum(const Gemm& op, const double* x, const double* y, double factor) {
+// factor · Σ x·y over k. `hardware`: summed by its tensor cores; anything else sums fp8's products in fp32.
+inline Value scaled_sum(const Gemm& op, const double* x, const double* y, double factor, bool hardware) {
     const std::int64_t k = op.b.dim(1);
-    const bool fp8 = is_fp8(op.a.dtype);
+    const bool fp8 = hardware && is_fp8(op.a.dtype);
     double sum = 0, magnitude = 0, drift = 0;  // drift: of the partial sums
     for (std::int64_t i = 0; i < k; ++i) {
         const double product = x[i] * y[i];

@@ -102,9 +102,12 @@ TEST(QkvSplitRope, WhereTheCacheBeginsMayComeFromTheDevice) {
 
 TEST(QkvSplitRope, NeverWritesOutsideTheCache) {
     for (const Device device : test::host_devices()) {
-        for (const int add : {-2, 3, 1000, -1000}) {
+        constexpr std::int64_t k32 = std::int64_t{1} << 32;  // what 32 bits take for row 0
+        for (const std::int64_t add :
+             std::initializer_list<std::int64_t>{-2, 3, 1000, -1000, k32, k32 + 1, -k32}) {
             Split split;
-            split.add.set(0, add);
+            if (add >= k32 || add <= -k32) split.add = HostTensor(DType::int64, {1});
+            split.add.set(0, static_cast<double>(add));
             QkvSplitRope op = split.op(device);
             // A cache in the middle of a larger array, whose other rows show what was written outside.
             op.k_cache = op.k_cache.slice(0, 1, 4);
@@ -112,7 +115,7 @@ TEST(QkvSplitRope, NeverWritesOutsideTheCache) {
             op.cache_offset_add = split.add.on(device);
             run(op);
             for (int row = 0; row < 5; ++row) {
-                const int token = row - 1 - add;
+                const std::int64_t token = row - 1 - add;
                 const bool mine = row >= 1 && row < 4 && token >= 0 && token < 3;
                 EXPECT_EQ(split.v[row * 4], mine ? split.qkv[token * 16 + 12] : -1) << add << " " << row;
                 if (!mine) {

@@ -4,6 +4,7 @@ op tests with it. The tree and the build stay as they are."""
 from __future__ import annotations
 
 import concurrent.futures
+import fcntl
 import json
 import os
 import re
@@ -94,6 +95,8 @@ class Instrumented:
         self.op, self.build = op, build
         self.folder = build.folder.parent / "instrumented" / build.folder.name / op
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.folder / "lock").open("w")  # another process would replace what this one runs
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.copy = Copy(op, self.folder, build.included(op))
         self.objects = {
             name: self.folder / re.sub(r"\W+", "_", name.split(".dir/")[-1].removesuffix(".o")).__add__(".o")

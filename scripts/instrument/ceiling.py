@@ -25,6 +25,7 @@ def held(measured: Measured, op: str, *, write: bool) -> bool:
     row = record.read().get(op, Row(op))
     if write:
         row.branches, row.unreached, row.explained = total, len(missing), explained
+        row.sources = record.sources(op, measured.copy.build.included(op))
         record.write(row)
         return not stale
     ceiling = row.unreached - row.explained

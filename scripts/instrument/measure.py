@@ -16,7 +16,7 @@ HERE, FALSE, TRUE = 1, 2, 4
 VARIANTS = 2
 # How much more processor time than by itself, and how many seconds besides, until a mutated test counts as hanging.
 # Other work on the machine stretches a test's time, but not its processor time.
-SLOWER, SPARE_SECONDS = 20, 10
+SLOWER, SPARE_SECONDS = 5, 3
 
 
 @dataclass(frozen=True)

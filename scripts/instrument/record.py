@@ -1,17 +1,20 @@
 """What is known of each op: the ceiling of unreached branches, the score of its mutants, and which of either are
-explained. Tables in tests/reach/, rendered into docs/testing.md."""
+explained. Tables in tests/reach/, rendered with the sizes of the corpus into docs/testing.md."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from instrument.copy import ROOT
+from instrument.copy import ROOT, instrumented_files
 from instrument.measure import Mutant, Outcome
 
 FOLDER = ROOT / "tests" / "reach"
+CORPUS = ROOT / "tests" / "ops" / "corpus"
 PAGE = ROOT / "docs" / "testing.md"
 BEGIN, END = "<!-- rendered by scripts/coverage --docs -->", "<!-- end -->"
 
@@ -19,30 +22,40 @@ BEGIN, END = "<!-- rendered by scripts/coverage --docs -->", "<!-- end -->"
 @dataclass
 class Row:
     """Of an op: outcomes of its branches, those that no test reaches, and those of them that have a reason; mutants
-    that were tried, found, and equivalent for a reason."""
+    that there are, that were tried, found, and are equivalent for a reason; and the sources that the branches are
+    of."""
 
     op: str
     branches: int = 0
     unreached: int = 0
     explained: int = 0
     mutants: int = 0
+    tried: int = 0
     found: int = 0
     equivalent: int = 0
+    sources: str = ""
 
     def score(self) -> str:
-        judged = self.mutants - self.equivalent
+        judged = self.tried - self.equivalent
         return f"{100 * self.found / judged:.1f} %" if judged else ""
+
+    def is_complete(self) -> bool:
+        """Whether each of its mutants is known to be found, equivalent or a survivor."""
+        return 0 < self.mutants == self.tried
 
 
 def read() -> dict[str, Row]:
     path = FOLDER / "scores.csv"
     if not path.exists():
         return {}
+    found: dict[str, Row] = {}
     with path.open(newline="") as file:
-        return {
-            row["op"]: Row(row["op"], *(int(row[at.name]) for at in fields(Row)[1:]))
-            for row in csv.DictReader(file)
-        }
+        for line in csv.DictReader(file):
+            values: dict[str, Any] = {
+                at.name: int(line[at.name]) if at.type == "int" else line[at.name] for at in fields(Row)
+            }
+            found[line["op"]] = Row(**values)
+    return found
 
 
 def write(row: Row) -> None:
@@ -53,8 +66,48 @@ def write(row: Row) -> None:
         table.writerows(asdict(rows[op]) for op in sorted(rows))
 
 
+def sources(op: str, included: set[Path]) -> str:
+    """A digest of what decides which branches the op has, and which its own cases reach."""
+    paths = instrumented_files(op, included)
+    paths += [*sorted((ROOT / "ops" / op).glob("test*.cpp")), CORPUS / f"{op}.txt"]
+    state = hashlib.sha256()
+    for path in paths:
+        state.update(f"{path.relative_to(ROOT)} ".encode())
+        state.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
+    return state.hexdigest()[:16]
+
+
+Key = tuple[str, str, str]
+
+
+def key_of(thing: Outcome | Mutant, what: str = "") -> Key:
+    """Names something by its file, its rule and its line of source, which stays when lines move."""
+    if not what:
+        what = thing.rule if isinstance(thing, Mutant) else {1: "entered", 2: "false", 4: "true"}[thing.bit]
+    return thing.place.file, what, thing.place.site.text
+
+
+class Survivors:
+    """Mutants of the completely tried ops that no test finds yet."""
+
+    def __init__(self) -> None:
+        self.path = FOLDER / "survivors.csv"
+        with self.path.open(newline="") as file:
+            self.keys = {(row["file"], row["what"], row["line"]) for row in csv.DictReader(file)}
+
+    def knows(self, mutant: Mutant) -> bool:
+        return key_of(mutant) in self.keys
+
+    def write(self, op: str, survivors: Iterable[Mutant]) -> None:
+        kept = {key for key in self.keys if not key[0].startswith(f"ops/{op}/")}
+        with self.path.open("w", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(("file", "what", "line"))
+            table.writerows(sorted(kept | {key_of(mutant) for mutant in survivors}))
+
+
 class Reasons:
-    """Lines that name something by its file, its rule and its line of source, which stays when lines move."""
+    """Lines with a reason each."""
 
     def __init__(self, name: str) -> None:
         self.path = FOLDER / name
@@ -62,12 +115,10 @@ class Reasons:
             self.rows = {
                 (row["file"], row["what"], row["line"]): row["reason"] for row in csv.DictReader(file)
             }
-        self.used: set[tuple[str, str, str]] = set()
+        self.used: set[Key] = set()
 
     def of(self, thing: Outcome | Mutant) -> str | None:
-        what = thing.rule if isinstance(thing, Mutant) else {1: "entered", 2: "false", 4: "true"}[thing.bit]
-        for kind in (what, "*"):
-            key = (thing.place.file, kind, thing.place.site.text)
+        for key in (key_of(thing), key_of(thing, "*")):
             if key in self.rows:
                 self.used.add(key)
                 return self.rows[key]
@@ -86,21 +137,32 @@ def equivalent() -> Reasons:
     return Reasons("equivalent.csv")
 
 
+def corpus(op: str) -> int:
+    """How many cases its corpus has."""
+    path = CORPUS / f"{op}.txt"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return sum(not line.startswith("#") for line in lines)
+
+
 def table(rows: Iterable[Row]) -> str:
     lines = [
-        "| op | branches | unreached | of these explained | mutants tried | found | of these equivalent | score |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| op | branches | unreached | of these explained | cases of the corpus | mutants | tried | found "
+        "| equivalent | score |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
-        numbers = (row.branches, row.unreached, row.explained, row.mutants, row.found, row.equivalent)
-        lines.append(f"| `{row.op}` | " + " | ".join(map(str, numbers)) + f" | {row.score()} |")
+        reach = (row.branches, row.unreached, row.explained, corpus(row.op)) if row.branches else ("",) * 4
+        score = (row.mutants, row.tried, row.found, row.equivalent) if row.mutants else ("",) * 4
+        lines.append(f"| `{row.op}` | " + " | ".join(map(str, reach + score)) + f" | {row.score()} |")
     return "\n".join(lines)
 
 
 def rendered(page: str) -> str:
     head, rest = page.split(BEGIN)
     _, foot = rest.split(END)
-    return f"{head}{BEGIN}\n\n{table(read().values())}\n\n{END}{foot}"
+    rows = read()
+    shown = table(rows.get(op, Row(op)) for op in ops())
+    return f"{head}{BEGIN}\n\n{shown}\n\n{END}{foot}"
 
 
 def ops() -> list[str]:

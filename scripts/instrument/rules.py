@@ -11,6 +11,12 @@ from instrument.tokens import OPEN, Source
 INFIX = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+", "/": "*",
          "%": "/", "<<": ">>", ">>": "<<", "&": "|", "|": "&"}  # fmt: skip
 COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+HASTENS = {
+    "dependents_launch",
+    "tma_prefetch",
+}  # a statement without which results are as they were, and later
+# Functions whose first two arguments may change places.
+COMMUTES = {"fminf", "fmaxf", "min", "max", "__fadd_rn", "__fmul_rn", "fmaf", "__fmaf_rn"}
 SYNCHRONISES = ("sync", "barrier", "fence", "wait", "arrive", "commit", "release", "hold")
 _WORDS = """
 return const constexpr auto using static if for while do else switch case default break continue template typename
@@ -84,11 +90,12 @@ class Finder:
                 ):
                     fixed.update(range(i, source.until(end, {";"}) + 1))
             elif (
-                token.text in {"fill", "sizes"}
+                token.text in {"fill", "sizes", "option"}
                 and source.tokens[i - 1].text == "."
                 and i + 1 in source.partner
             ):
-                fixed.update(range(i, source.partner[i + 1] + 1))  # what cases draw is no fault of the op
+                # What cases draw is no fault of the op; the op's rendered page holds the ranges of options.
+                fixed.update(range(i, source.partner[i + 1] + 1))
             elif token.text == "case":
                 fixed.update(range(i, source.until(i, {":"}) + 1))
         return fixed
@@ -211,14 +218,36 @@ class Finder:
                 or (before.kind == "word" and before.text not in KEYWORDS)
             )
             if token.text in INFIX and self.source.spaced(i) and operand and self._free(i):
+                if self._picks_an_extreme(i):
+                    continue
                 rule = "a comparison" if token.text in COMPARISONS else "an operator"
                 yield self._site(i, "operator", (f"{rule}: {token.text} for {INFIX[token.text]}",),
                                  (token.end, f" {NAME}Infix<{{id}}>{{}} {token.text}"))  # fmt: skip
+
+    def _picks_an_extreme(self, i: int) -> bool:
+        """`a < b ? a : b`, which is the same with <=."""
+        tokens, text = self.source.tokens, self.source.text
+        question = self.source.until(i + 1, {"?", ":", ";", ",", "&&", "||"})
+        if tokens[i].text not in {"<", "<=", ">", ">="} or tokens[question].text != "?":
+            return False
+        colon = self._arm(question + 1)
+        if tokens[colon].text != ":":
+            return False
+
+        def between(first: int, last: int) -> str:
+            return text[tokens[first].start : tokens[last - 1].end]
+
+        arms = [between(question + 1, colon), between(colon + 1, self._arm(colon + 1))]
+        right = between(i + 1, question)
+        others = [arm for arm in arms if arm != right]
+        return len(others) == 1 and text[: tokens[i - 1].end].endswith(others[0])
 
     def _literals(self) -> Iterator[Site]:
         for i, token in enumerate(self.source.tokens):
             if token.kind == "number" and self._free(i):
                 real = re.search(r"^(?!0x).*[.e]", token.text)
+                if real and not re.search("[1-9]", token.text):
+                    continue  # a percent of nothing
                 rule = "a constant off by a percent" if real else "a constant off by one"
                 edits = ((token.start, f"{NAME}literal<{{id}}>("), (token.end, ")"))
                 yield self._site(i, "literal", (rule,), *edits)
@@ -238,6 +267,8 @@ class Finder:
             if tokens[last].text != ";" or self._is_declaration(i, last):
                 continue
             called = self.source.text[token.start : tokens[last].start].split("(")[0]
+            if called.split("::")[-1] in HASTENS:
+                continue
             waits = "=" not in called and any(word in called for word in SYNCHRONISES)
             rule = "a lost synchronisation" if waits else "a statement left out"
             edits = ((token.start, f"{{ if (!{NAME}mutated<{{id}}>()) "), (tokens[last].end, " }"))
@@ -332,7 +363,7 @@ class Finder:
                 and tokens[a - 2].kind == "word"
                 and tokens[a - 2].text not in KEYWORDS
             )
-            if not opens or tokens[b + 1].text not in {",", ")"}:
+            if not opens or tokens[b + 1].text not in {",", ")"} or tokens[a - 2].text in COMMUTES:
                 continue
             text = f"{NAME}first<{{id}}>({left}, {right}), {NAME}second<{{id}}>({left}, {right})"
             site = self._site(a, "arguments", ("two arguments that change places",), (tokens[a].start, text))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import functools
 import json
+import random
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
+
+from instrument import record
+from instrument.build import Build
 
 from testing import keys, tidy
 from testing.suite import CORES, ROOT, WHOLE, Count, Parts, Suite, beside_python, call, one, read_junit, whole
@@ -140,6 +145,52 @@ def planted_parts(everything: bool) -> Parts:
     return {WHOLE: keys.digest(str(everything), *builds, keys.of_everything(without=keys.PROSE))}
 
 
+# Of what the tests reach and notice: how long another op, or another mutant, is started.
+COVERAGE_SECONDS, MUTANT_SECONDS, MUTANTS_AN_OP = 90, 90, 20
+
+
+def coverage_parts(everything: bool) -> Parts:
+    """The ops whose branches were recorded of other sources than they have now."""
+    build = Build(BUILD / "release")
+    common = keys.digest(keys.of_tree(NOT_OF_CPP), keys.of_tree(only=("scripts/instrument/*",)))
+    objects = keys.objects(build.folder, "test_ops")
+    parts = {}
+    for op, row in record.read().items():
+        if row.branches and (everything or record.sources(op, build.included(op)) != row.sources):
+            names = [at for at in objects if keys.of_op(at) in (None, op)]
+            parts[op] = keys.digest(common, keys.of_objects(build.folder, names))
+    return parts
+
+
+def coverage(everything: bool) -> Callable[[Path, Sequence[str]], dict[str, Count]]:
+    """Holds each op's ceiling; for what there is no time, that of the next run."""
+
+    def run(log: Path, ops: Sequence[str]) -> dict[str, Count]:
+        until = time.monotonic() + COVERAGE_SECONDS
+        found: dict[str, Count] = {}
+        for op in random.sample(list(ops), len(ops)):
+            in_time = everything or time.monotonic() < until
+            command = [sys.executable, str(ROOT / "scripts/coverage"), op]
+            found[op] = one(call(command, log)) if in_time else Count()
+            if not in_time:
+                with log.open("a") as output:
+                    output.write(f"{op}: no time was left\n")
+        return found
+
+    return run
+
+
+def mutants(everything: bool) -> Callable[[Path], Count]:
+    sampled = ["--recorded", "--sample", str(MUTANTS_AN_OP), "--seconds", str(MUTANT_SECONDS)]
+    command = [sys.executable, str(ROOT / "scripts/mutants"), *([] if everything else sampled)]
+    return lambda log: one(call(command, log))
+
+
+def mutant_parts(everything: bool) -> Parts:
+    read = keys.of_tree(only=("scripts/mutants", "scripts/instrument/*", "tests/reach/*", "tests/ops/*"))
+    return {WHOLE: keys.digest(str(everything), read, keys.of_programs(BUILD / "release"))}
+
+
 def cpp_files(*suffixes: str) -> list[str]:
     found = [path for folder in FORMATTED for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
     return sorted(str(path.relative_to(ROOT)) for path in found)
@@ -205,6 +256,10 @@ def suites(*, thorough: bool) -> list[Suite]:
         Suite("tidy", "clang-tidy", tidy.run, tidy.parts, needs=("build",), wide=True),
         Suite("mutations", "planted faults that the emulator must find", whole(planted(thorough)),
               lambda: planted_parts(thorough), needs=("build", *(f"build-{name}" for name in SANITIZERS))),
+        Suite("coverage", "branches that the tests reach, of ops that have changed", coverage(thorough),
+              lambda: coverage_parts(thorough), needs=("build",), wide=True),
+        Suite("mutants", "faults by rule that the tests notice, a sample", whole(mutants(thorough)),
+              lambda: mutant_parts(thorough), needs=("build", "coverage"), wide=True),
         lint("format", "--dry-run", "-Werror", tool="clang-format", files=sources),
         lint("ruff", "check", "."),
         lint("ruff-format", "format", "--check", ".", tool="ruff"),

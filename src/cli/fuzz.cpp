@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -59,6 +60,21 @@ void print(const OpEntry& op, const FuzzReport& report, Device device) {
               << std::flush;
 }
 
+// Writes a corpus: what stands above this line was written by hand, and stays.
+void write_corpus(const std::string& path, const std::vector<Trial>& found) {
+    constexpr std::string_view kFound = "# found by scripts/coverage --guided\n";
+    std::stringstream before;
+    before << std::ifstream(path).rdbuf();
+    const std::size_t end = before.str().find(kFound);
+    std::string text = end == std::string::npos ? "" : before.str().substr(0, end);
+    text += kFound;
+    for (const Trial& trial : found) {
+        const std::string line = corpus_line(trial) + "\n";
+        if (text.find(line) == std::string::npos) text += line;
+    }
+    std::ofstream(path) << text;
+}
+
 // Keeps the corpus of one op: what it holds, and what new cases reach besides.
 int fuzz_guided_one(const OpEntry& op, const Arguments& a, Device device) {
     if (!sites::instrumented())
@@ -69,12 +85,10 @@ int fuzz_guided_one(const OpEntry& op, const Arguments& a, Device device) {
     options.progress = [&](int done) { progress.at(done); };
     const GuidedReport report = fuzz_guided(op, options, read_corpus(a.corpus));
     for (const auto& f : report.failures) std::cout << f.why << "\n  " << command(f.trial, device) << "\n";
-    std::string lines;
-    for (const Trial& trial : report.corpus) lines += corpus_line(trial) + "\n";
     if (a.corpus.empty()) {
-        std::cout << lines;
+        for (const Trial& trial : report.corpus) std::cout << corpus_line(trial) << "\n";
     } else {
-        std::ofstream(a.corpus) << lines;
+        write_corpus(a.corpus, report.corpus);
     }
     std::cout << fmt::format("{:<20} {:>6} cases, {} failed; {} of them reach all {} marks\n",
                              op.contract().name(), report.cases, report.failures.size(), report.corpus.size(),

@@ -1,5 +1,6 @@
-// Which calls an implementation must take and which it must decline: each op's dispatch.csv, a row a call. A false
-// decline costs speed and a false accept a wrong result, and neither shows where another implementation stands in.
+// Which calls an implementation must take, in what configuration, and which it must decline: each op's dispatch.csv, a row
+// a call. A false decline or a wrong configuration costs speed and a false accept a wrong result, and none of them shows
+// in results where another implementation stands in.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -16,9 +17,9 @@ namespace {
 constexpr int kDrawn = 300;
 
 // `reason`: a part of what the implementation says; empty where it takes the call. "never", without a case: whatever the
-// generator draws is taken.
+// generator draws is taken. `config`: a part of the configuration that it takes the call in, where that is told.
 struct Row {
-    std::string implementation, device, reason, line;
+    std::string implementation, device, reason, line, config;
 };
 
 // An op without a table says that its kernels never decline.
@@ -27,12 +28,13 @@ std::vector<Row> rows_of(const OpEntry& op) {
     const std::string path = "ops/" + op.contract().name() + "/dispatch.csv";
     if (!std::filesystem::exists(path)) {
         for (const AnyImplementation& i : op.implementations[static_cast<int>(DeviceType::emulator)])
-            rows.push_back({i.name, "", "never", ""});
+            rows.push_back({i.name, "", "never", "", ""});
         return rows;
     }
     const auto table = read_csv(path);
     for (std::size_t i = 1; i < table.size(); ++i)
-        rows.push_back({table[i].at(0), table[i].at(1), table[i].at(2), table[i].at(3)});
+        rows.push_back({table[i].at(0), table[i].at(1), table[i].at(2), table[i].at(3),
+                        table[i].size() > 4 ? table[i][4] : ""});
     return rows;
 }
 
@@ -47,11 +49,11 @@ DeviceInfo described(const std::string& device) {
 }
 
 // What one implementation says of a call; "not in the list" where this build has none of the name.
-std::string says(const Case& c, const std::string& implementation, const DeviceInfo& device) {
-    std::string said = "not in the list";
+Verdict says(const Case& c, const std::string& implementation, const DeviceInfo& device) {
+    Verdict said{implementation, "", "not in the list"};
     c.with_call({device.type, 0}, [&](const void* call) {
         for (const Verdict& v : explain(c.op(), call, device)) {
-            if (v.implementation == implementation) said = v.reason;
+            if (v.implementation == implementation) said = v;
         }
     });
     return said;
@@ -74,12 +76,14 @@ TEST_P(DispatchTable, EachCallIsTakenOrDeclinedAsItSays) {
         EXPECT_NO_THROW(c.check()) << row.line;
         const DeviceInfo device = described(row.device);
         if (!is_here(device.type)) continue;
-        const std::string said = says(c, row.implementation, device);
-        if (said.find("was not found") != std::string::npos) continue;  // a library that this machine lacks
+        const Verdict said = says(c, row.implementation, device);
+        if (said.reason.find("was not found") != std::string::npos) continue;  // a library that is not here
         if (row.reason.empty()) {
-            EXPECT_EQ(said, "") << row.implementation << " on " << row.device << " declines " << row.line;
+            EXPECT_EQ(said.reason, "")
+                << row.implementation << " on " << row.device << " declines " << row.line;
+            EXPECT_THAT(said.config, testing::HasSubstr(row.config)) << row.device << ", of " << row.line;
         } else {
-            EXPECT_THAT(said, testing::HasSubstr(row.reason))
+            EXPECT_THAT(said.reason, testing::HasSubstr(row.reason))
                 << row.implementation << " on " << row.device << ", of " << row.line;
         }
     }
@@ -94,7 +98,7 @@ TEST_P(DispatchTable, WhoNeverDeclinesTakesWhateverIsDrawn) {
             for (int i = 0; i < kDrawn; ++i) {
                 const auto c = generate(*GetParam(), info, random, {});
                 ASSERT_TRUE(c.has_value());
-                EXPECT_EQ(says(*c, row.implementation, info), "") << c->line();
+                EXPECT_EQ(says(*c, row.implementation, info).reason, "") << c->line();
             }
         }
     }

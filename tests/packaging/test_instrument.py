@@ -158,6 +158,26 @@ def test_constants_have_no_mutants(program: Program) -> None:
         assert not [m.text() for m in mutants(program.places) if text in m.place.site.text]
 
 
+def test_what_cases_draw_and_what_only_hastens_have_no_mutants() -> None:
+    source = """const C& contract() {
+    static const C c = Describe().option("a", &Op::a, 0, 1 << 20, "what it is", {1, 2, 300}).sizes("rows", {7, 9});
+    const int last = first + 8 < count ? first + 8 : count, other = first < count ? first : 9;
+    kit::dependents_launch();
+    kit::dependency_wait();
+    const float least = fminf(x, y), product = multiplied(x, y) * 0.0f;
+}
+"""
+    found = mutants(Place(i + 1, "op.h", site) for i, site in enumerate(Finder(source).sites()))
+    lines = {mutant.place.site.text for mutant in found}
+    assert "kit::dependency_wait();" in lines
+    assert "kit::dependents_launch();" not in lines
+    assert not [text for text in lines if "Describe" in text]
+    rules = [mutant.rule for mutant in found]
+    assert len([rule for rule in rules if rule.startswith("a comparison")]) == 1, "the other"
+    assert rules.count("two arguments that change places") == 1, "the other"
+    assert "a constant off by a percent" not in rules
+
+
 def test_marks_say_what_was_reached(program: Program) -> None:
     def missing(*words: str) -> set[tuple[str, int]]:
         program.run(None, *words)
@@ -194,6 +214,25 @@ def test_a_reason_that_names_nothing_is_found(tmp_path: Path, monkeypatch: pytes
     reasons = record.equivalent()
     assert reasons.of(Mutant(place, 0)) == "the same"
     assert reasons.unused("ops/a/") == ["ops/a/a.cu: *: gone();"]
+
+
+def test_survivors_are_kept_by_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "FOLDER", tmp_path)
+    (tmp_path / "survivors.csv").write_text("file,what,line\nops/a/a.cu,w,x = 1;\nops/b/b.cu,w,y = 1;\n")
+    sites = Finder("void f() {\n    x = z;\n}\n").sites()
+    left = mutants(Place(1, "ops/a/a.cu", site) for site in sites)[0]
+    record.Survivors().write("a", [left])
+    now = record.Survivors()
+    assert now.knows(left)
+    assert now.keys == {("ops/b/b.cu", "w", "y = 1;"), record.key_of(left)}
+
+
+def test_a_row_is_complete_when_all_its_mutants_were_tried() -> None:
+    assert not record.Row("a").is_complete()
+    assert not record.Row("a", mutants=9, tried=5).is_complete()
+    row = record.Row("a", mutants=9, tried=9, found=7, equivalent=2)
+    assert row.is_complete()
+    assert row.score() == "100.0 %"
 
 
 def test_the_page_shows_what_is_recorded() -> None:

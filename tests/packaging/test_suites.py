@@ -8,8 +8,10 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from instrument import record
 from testing import keys, schedule, suites, tidy
 from testing.results import Results
 from testing.suite import WHOLE, Count, Suite
@@ -176,6 +178,41 @@ def test_clang_tidy_reads_what_a_change_can_reach(tmp_path: Path, monkeypatch: p
     assert before["two.cpp"] == after["two.cpp"] is not None
     shared.write_text("int renamed_too();")
     assert read()["two.cpp"] != after["two.cpp"]
+
+
+def test_coverage_is_held_of_ops_whose_sources_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = SimpleNamespace(folder=tmp_path, included=lambda op: set())
+    rows = {
+        "same": record.Row("same", branches=9, sources="1"),
+        "other": record.Row("other", branches=9, sources="0"),
+    }
+    monkeypatch.setattr(suites, "Build", lambda folder: build)
+    monkeypatch.setattr(record, "read", lambda: {**rows, "never": record.Row("never")})
+    monkeypatch.setattr(record, "sources", lambda op, included: "1")
+    monkeypatch.setattr(keys, "objects", lambda folder, target: ())
+    monkeypatch.setattr(keys, "of_machine", lambda: "")
+    assert set(suites.coverage_parts(everything=False)) == {"other"}
+    assert set(suites.coverage_parts(everything=True)) == {"same", "other"}
+
+
+def test_what_there_is_no_time_for_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def call(command: Sequence[str], _log: Path) -> int:
+        ran.append(command[-1])
+        return 0
+
+    monkeypatch.setattr(suites, "call", call)
+    monkeypatch.setattr(suites, "COVERAGE_SECONDS", -1)
+    suite = Suite("coverage", "", suites.coverage(everything=False), lambda: {"a": "1", "b": "2"})
+    results = Results(tmp_path / "results")
+    assert schedule.run_suite(suite, results, tmp_path / "log").count == Count()
+    assert ran == []
+    monkeypatch.setattr(suites, "COVERAGE_SECONDS", 60)
+    assert schedule.run_suite(suite, results, tmp_path / "log").count == Count(passed=2)
+    assert sorted(ran) == ["a", "b"]
 
 
 def scheduled(*given: Suite, cores: int = 2, failing: str = "") -> tuple[list[str], int, int]:
