@@ -1,8 +1,8 @@
 """The ladder's rungs as functions: `weft.ladder.softmax.safe_f32(x)`, with the signature of the rung's op.
 
-A rung is `weft.ladder.<topic>.<name>`, its file's name without the number; `weft.ladder.named["safe_softmax_f32"]` is what
-ladder/names.csv has for the name of a public collection (the last of its rungs). Tensors on a GPU run there, CPU tensors in
-the emulator, which is slow: it is there to check. PyTorch and NumPy; from a checkout, whose build has `libweft_ladder.so`.
+A rung is `weft.ladder.<topic>.<name>`, its file's name without the number; `weft.ladder.named["safe_softmax_f32"]` is
+what ladder/names.csv has for the name of a public collection (the last of its rungs). Tensors on a GPU run there, CPU
+tensors in the emulator, which is slow: it is there to check. For PyTorch and NumPy, in a checkout that is built.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft._op import OPS, Op
 
 _LIBRARY = _library.PATH.with_name("libweft_ladder.so")
 if not _LIBRARY.exists():
-    raise ImportError(f"{_LIBRARY} was not found: ./weft build weft_ladder_shared makes it")
+    raise ImportError(f"{_LIBRARY} was not found: ./weft build makes it")
 _MODULE = tvm_ffi.load_module(str(_LIBRARY))  # its loading registers the rungs
 
 
@@ -79,4 +79,13 @@ def _named() -> dict[str, Callable[..., Any]]:
 
 TOPICS = _topics()
 named = _named()
-globals().update(TOPICS)
+
+
+def __getattr__(name: str) -> SimpleNamespace:
+    if name not in TOPICS:
+        raise AttributeError(f"weft.ladder has no topic {name!r}; it has {', '.join(TOPICS)}")
+    return TOPICS[name]
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *TOPICS]

@@ -1,4 +1,7 @@
 // The ladder from the command line.
+#include <fstream>
+#include <set>
+
 #include "tests/cli/tool.h"
 
 namespace weft {
@@ -52,6 +55,24 @@ TEST(LadderTool, VerifiesFuzzesAndExplainsARung) {
     EXPECT_EQ(said.code, 0) << said.error;
     EXPECT_THAT(said.out, HasSubstr(kSafe));
     EXPECT_THAT(weft({"explain", kCase, "--device", "h200"}).out, Not(HasSubstr("ladder/")));
+}
+
+TEST(LadderTool, MeasuresATopicBesideTheOp) {
+    const std::string path = testing::TempDir() + "shapes.csv";
+    std::ofstream(path) << "topic,case\nreduce,\"reduce x=fp32[3,5] out=fp32[3]\"\n"
+                        << "softmax,\"" << kCase << "\"\n";
+    const auto rows = json({"bench", "--ladder", "softmax", "--workload", path, "--device", "emulator",
+                            "--rounds", "1", "--against", "none", "--json"})
+                          .at("rows");
+    std::set<std::string> names;
+    for (const auto& row : rows) {
+        EXPECT_EQ(row.at("case"), kCase);
+        EXPECT_EQ(row.at("workload"), "ladder/softmax");
+        names.insert(row.at("name").get<std::string>());
+    }
+    EXPECT_THAT(names, testing::Contains(HasSubstr(kSafe)));
+    EXPECT_THAT(names, Not(testing::Contains(HasSubstr("f16"))));  // they decline fp32
+    EXPECT_EQ(weft({"bench", "--ladder", "sofmax", "--workload", path, "--device", "emulator"}).code, 2);
 }
 
 TEST(LadderTool, RefusesAnotherOp) {
