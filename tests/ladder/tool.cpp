@@ -58,21 +58,23 @@ TEST(LadderTool, VerifiesFuzzesAndExplainsARung) {
 }
 
 TEST(LadderTool, MeasuresATopicBesideTheOp) {
-    const std::string path = testing::TempDir() + "shapes.csv";
-    std::ofstream(path) << "topic,case\nreduce,\"reduce x=fp32[3,5] out=fp32[3]\"\n"
-                        << "softmax,\"" << kCase << "\"\n";
-    const auto rows = json({"bench", "--ladder", "softmax", "--workload", path, "--device", "emulator",
+    const std::string path = testing::TempDir() + "shapes.csv",
+                      line = "rope x=fp32[1,1,2] out=fp32[1,1,2] pairs=interleaved";
+    std::ofstream(path) << "topic,case\nsoftmax,\"" << kCase << "\"\nrope,\"" << line << "\"\n";
+    const auto rows = json({"bench", "--ladder", "rope", "--workload", path, "--device", "emulator",
                             "--rounds", "1", "--against", "none", "--json"})
                           .at("rows");
-    std::set<std::string> names;
+    std::set<std::string> sides;
     for (const auto& row : rows) {
-        EXPECT_EQ(row.at("case"), kCase);
-        EXPECT_EQ(row.at("workload"), "ladder/softmax");
-        names.insert(row.at("name").get<std::string>());
+        EXPECT_EQ(row.at("workload"), "ladder/rope");
+        const std::string name = row.at("name");
+        if (row.at("side") == "baseline") {
+            EXPECT_THAT(name, testing::StartsWith("ladder/rope/"));
+        }
+        sides.insert(row.at("side"));
     }
-    EXPECT_THAT(names, testing::Contains(HasSubstr(kSafe)));
-    EXPECT_THAT(names, Not(testing::Contains(HasSubstr("f16"))));  // they decline fp32
-    EXPECT_EQ(weft({"bench", "--ladder", "sofmax", "--workload", path, "--device", "emulator"}).code, 2);
+    EXPECT_THAT(sides, testing::IsSupersetOf({"weft", "baseline"}));
+    EXPECT_EQ(weft({"bench", "--ladder", "rop", "--workload", path, "--device", "emulator"}).code, 2);
 }
 
 TEST(LadderTool, RefusesAnotherOp) {
