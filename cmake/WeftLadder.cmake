@@ -42,7 +42,12 @@ if(WEFT_HAS_LADDER)
   # The same for Python, which loads it with weft.ladder and not before.
   if(WEFT_HAS_BINDING)
     add_library(weft_ladder_shared SHARED $<TARGET_OBJECTS:weft_ladder>)
-    set_target_properties(weft_ladder_shared PROPERTIES OUTPUT_NAME weft_ladder LINKER_LANGUAGE CXX)
+    set(_linker CXX)
+    if(WEFT_HAS_CUDA)
+      set(_linker CUDA)  # which brings a CUDA runtime for its kernels
+      target_link_options(weft_ladder_shared PRIVATE ${WEFT_OWN_FUNCTIONS})
+    endif()
+    set_target_properties(weft_ladder_shared PROPERTIES OUTPUT_NAME weft_ladder LINKER_LANGUAGE ${_linker})
     target_link_libraries(weft_ladder_shared PRIVATE libweft)
   endif()
 endif()
