@@ -1,5 +1,5 @@
-# The ladder: kernels to be read and tried out (ladder/<topic>/NN_name.cu), in the tool and in their tests, never in the
-# library. Left out of builds with few ops, such as the demo's.
+# The ladder: kernels to be read and tried out (ladder/<topic>/NN_name.cu), in the tool, in their tests and in a
+# library of their own, never in weft's. Left out of builds with few ops, such as the demo's.
 
 weft_glob(WEFT_RUNGS ladder/*/*.cu)
 set(WEFT_HAS_LADDER 0)
@@ -38,5 +38,16 @@ if(WEFT_HAS_LADDER)
   endif()
   if(TARGET weft)
     target_link_libraries(weft PRIVATE weft_ladder)
+  endif()
+  # The same for Python, which loads it with weft.ladder and not before.
+  if(WEFT_HAS_BINDING)
+    add_library(weft_ladder_shared SHARED $<TARGET_OBJECTS:weft_ladder>)
+    set(_linker CXX)
+    if(WEFT_HAS_CUDA)
+      set(_linker CUDA)  # which brings a CUDA runtime for its kernels
+      target_link_options(weft_ladder_shared PRIVATE ${WEFT_OWN_FUNCTIONS})
+    endif()
+    set_target_properties(weft_ladder_shared PROPERTIES OUTPUT_NAME weft_ladder LINKER_LANGUAGE ${_linker})
+    target_link_libraries(weft_ladder_shared PRIVATE libweft)
   endif()
 endif()

@@ -7,10 +7,14 @@
 
 namespace weft::inline WEFT_TARGET {
 
-inline const char* decline_product(const Gemm& op, DType dtype, DType out) {
+// kTransposed: B lies as it is named, [n, k], row major.
+template <bool kTransposed = false>
+const char* decline_product(const Gemm& op, DType dtype, DType out) {
     if (!is_dense(op.a, dtype) || !is_dense(op.out, out) || op.b.dtype != dtype)
         return "takes dense matrices of its own dtypes";
-    if (op.b.stride[0] != 1 || op.b.stride[1] != op.b.dim(0)) return "takes a row-major [k, n] as b's view";
+    if (kTransposed && !op.b.is_dense()) return "takes a row-major [n, k]";
+    if (!kTransposed && (op.b.stride[0] != 1 || op.b.stride[1] != op.b.dim(0)))
+        return "takes a row-major [k, n] as b's view";
     for (const Tensor* t : {&op.a_scale, &op.b_scale, &op.bias, &op.up, &op.residual, &op.out_scale}) {
         if (*t) return "multiplies, and nothing else";
     }
@@ -20,16 +24,22 @@ inline const char* decline_product(const Gemm& op, DType dtype, DType out) {
 struct Sizes {
     std::int64_t m, n, k;
     std::int64_t across;  // tiles in a row of tiles
+    bool whole;           // all rows are whole vectors of 16 bytes
 };
 
-// A block for each tile of `rows` by `columns` of the output, numbered along one axis of the grid.
+// A block for each tile of `rows` by `columns` of the output, numbered along one axis of the grid; `shared` bytes of
+// the dynamic array.
 template <class T, class Out>
 void launch_product(const char* name, void (*kernel)(const T*, const T*, Out*, Sizes), int rows, int columns,
-                    dim3 block, const Gemm& op, Context& context) {
+                    dim3 block, const Gemm& op, Context& context, std::size_t shared = 0) {
     const std::int64_t k = op.a.dim(-1), n = op.b.dim(0), m = op.out.numel() / n;
-    const Sizes sizes{m, n, k, divide_up(n, columns)};
+    constexpr auto kVector = static_cast<std::int64_t>(16 / sizeof(T));
+    const bool starts = starts_aligned(op.a, 16) && starts_aligned(op.b, 16) && starts_aligned(op.out, 16);
+    const Sizes sizes{m, n, k, divide_up(n, columns), starts && n % kVector == 0 && k % kVector == 0};
     kit::launch(name, kernel,
-                {.grid = dim3(static_cast<unsigned>(sizes.across * divide_up(m, rows))), .block = block},
+                {.grid = dim3(static_cast<unsigned>(sizes.across * divide_up(m, rows))),
+                 .block = block,
+                 .dynamic_shared = shared},
                 context.stream(), op.a.as<const T>(), op.b.as<const T>(), op.out.as<Out>(), sizes);
 }
 

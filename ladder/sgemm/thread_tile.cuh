@@ -2,6 +2,7 @@
 // outputs, slices of 8 along k.
 #pragma once
 
+#include "kit/convert.cuh"
 #include "ladder/sgemm/product.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -70,7 +71,8 @@ __device__ __forceinline__ void multiply(float (&sums)[kEach][kEach], const Slic
     }
 }
 
-__device__ __forceinline__ void store(const float (&sums)[kEach][kEach], float* c, const Sizes& s, Origin o,
+template <class Out>
+__device__ __forceinline__ void store(const float (&sums)[kEach][kEach], Out* c, const Sizes& s, Origin o,
                                       Share rows, Share columns) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
@@ -78,7 +80,7 @@ __device__ __forceinline__ void store(const float (&sums)[kEach][kEach], float* 
         for (int j = 0; j < kEach; ++j) {
             const std::int64_t row = o.row + rows.first + i * rows.step;
             const std::int64_t column = o.column + columns.first + j * columns.step;
-            if (row < s.m && column < s.n) c[row * s.n + column] = sums[i][j];
+            if (row < s.m && column < s.n) c[row * s.n + column] = kit::from_float<Out>(sums[i][j]);
         }
     }
 }

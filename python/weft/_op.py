@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import tvm_ffi
-
 from weft import _library
 from weft._contract import Contract, Field
 
@@ -33,7 +31,7 @@ class Op:
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
         self.name = contract.name
-        self.function: tvm_ffi.Function = _library.function(f"op.{contract.name}")
+        self.function: Callable[..., Any] = _library.function(f"op.{contract.name}")
         # torch.compile traces through calls, and can't trace the lock of a cached property: all are worked out here.
         for described in (contract, *contract.fields):
             for name, member in vars(type(described)).items():

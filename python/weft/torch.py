@@ -168,4 +168,6 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
 
 def run(op: Op, values: Values) -> Any:
     """A call of a weft function on PyTorch tensors."""
+    if op.name not in OPERATORS:  # a rung of weft.ladder
+        OPERATORS[op.name] = Operator(op)
     return OPERATORS[op.name].run(values)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/ladder.h"
 #include "verify/verify.h"
 
 namespace weft {
@@ -28,26 +29,35 @@ Bench::Bench(const Case& c, Device device, const BenchOptions& options, Stream s
       rotation_(instance_, cold_sets(static_cast<double>(instance_.footprint()))) {}
 
 // weft through one entry of the op's list, or through the first that accepts.
-Callable Bench::implementation(Side side, const std::string& only) {
+Callable Bench::implementation(Side side, const std::string& only) { return entry(side, case_.op(), only); }
+
+Callable Bench::entry(Side side, const OpEntry& entry, const std::string& only) {
     contexts_.push_back(std::make_unique<Context>(context().device(), context().stream()));
     Context* context = contexts_.back().get();
     context->set_tuning(true);  // of a library the best it has, as `weft tune` would have it
-    for (const AnyImplementation& i : case_.op().implementations[static_cast<int>(context->device().type)]) {
+    for (const AnyImplementation& i : entry.implementations[static_cast<int>(context->device().type)]) {
         if (!only.empty() && i.name != only) context->avoid(i.name);
     }
     Callable callable;
     callable.side = side;
-    callable.name = taken_by(case_, instance_.call(), *context);
-    callable.call = [this, context](std::size_t set) {
-        detail::run(case_.op(), rotation_[set].call(), *context);
+    const Case c = ladder::with_entry(entry, case_);
+    callable.name = taken_by(c, instance_.call(), *context);
+    callable.call = [this, context, &entry](std::size_t set) {
+        detail::run(entry, rotation_[set].call(), *context);
     };
-    callable.taken = [this, context] { return taken_by(case_, instance_.call(), *context); };
+    callable.taken = [this, context, c] { return taken_by(c, instance_.call(), *context); };
     return callable;
 }
 
 std::string Bench::chosen() { return implementation(Side::weft, options_.implementation).name; }
 
 void Bench::add_weft() { add(implementation(Side::weft, options_.implementation)); }
+
+void Bench::add_entry(const OpEntry& other) {
+    for (const Verdict& v : explain(other, instance_.call(), context())) {
+        if (v.reason.empty()) return add(entry(Side::baseline, other, v.implementation));
+    }
+}
 
 void Bench::add_vendors() {
     const std::string name = chosen(), own = name.substr(0, name.find(' '));

@@ -31,6 +31,9 @@ class Bench : public Contest {
 
     std::string chosen();  // the implementation that weft takes, with its configuration
     void add_weft();
+    // Another entry of the case's op, such as a rung of the ladder, under its implementation's name: beside weft, for
+    // what accepts the case.
+    void add_entry(const OpEntry& entry);
     void add_vendors();  // vendors' libraries in the op's list, where weft takes another entry
     // Why a baseline's result on a set is nothing that its framework's chain of operators may give; empty where it is.
     void allow_chain(std::function<std::string(std::size_t set)> chain) { chain_ = std::move(chain); }
@@ -38,6 +41,7 @@ class Bench : public Contest {
 
    private:
     Callable implementation(Side side, const std::string& only);
+    Callable entry(Side side, const OpEntry& entry, const std::string& only);
     void reset(std::size_t set) override { rotation_[set].reset(); }
     std::string compare(const Callable& callable, std::size_t set) override;
     std::optional<std::string> compare_chain(std::size_t set) override;

@@ -116,6 +116,13 @@ Device Call::device() const {
     return kCpu;
 }
 
+void Call::move(Device device) {
+    for (const Field& field : contract_.fields()) {
+        Tensor& tensor = Contract::tensor(storage_, field);
+        if (tensor) tensor.device = device;
+    }
+}
+
 void rethrow(const Error& error, const Contract& contract, const void* op) {
     throw tvm::ffi::Error(kind_of(error, contract, op), error.what(), "");
 }

@@ -31,6 +31,8 @@ class Call {
 
     const void* op() const { return storage_; }
     Device device() const;  // of the first field that is present
+    // Takes the tensors for another device's, which must be able to read their memory: the CPU's for the emulator's.
+    void move(Device device);
 
     static constexpr std::size_t kBytes = 4096;
 

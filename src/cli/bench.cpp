@@ -23,7 +23,7 @@ namespace {
 
 struct Arguments {
     std::vector<std::string> words;
-    std::string workload, device, out, only, skip_done;
+    std::string workload, device, out, only, skip_done, ladder;
     std::vector<std::string> against, sample;
     std::optional<std::uint64_t> seed;
     int cases = 20;
@@ -36,9 +36,21 @@ std::vector<Case> drawn_cases(const Arguments& a) {
     return draw_cases(select(a.sample).ops, a.cases, a.bench.sample.seed);
 }
 
+// The cases that a topic's rungs are measured on, or all topics': rows "topic,case".
+std::vector<NamedCase> ladder_cases(const Arguments& a) {
+    std::vector<NamedCase> cases;
+    for (const auto& row : read_csv(a.workload.empty() ? "ladder/shapes.csv" : a.workload)) {
+        if (row.size() == 2 && row[0] != "topic" && (a.ladder == "all" || a.ladder == row[0]))
+            cases.push_back({"ladder/" + row[0], Case::parse(row[1])});
+    }
+    return cases;
+}
+
 std::vector<NamedCase> cases_of(const Arguments& a) {
     std::vector<NamedCase> cases;
-    if (!a.sample.empty()) {
+    if (!a.ladder.empty()) {
+        cases = ladder_cases(a);
+    } else if (!a.sample.empty()) {
         for (Case& c : drawn_cases(a)) cases.push_back({"", std::move(c)});
     } else if (!a.workload.empty()) {
         const std::string& name = a.bench.implementation;
@@ -108,6 +120,9 @@ class Rows {
 Measurement measure(const NamedCase& c, const Arguments& a, Device device) {
     Bench bench(c.c, device, a.bench);
     bench.add_weft();
+    for (const ladder::Rung* rung : ladder::rungs()) {
+        if (!a.ladder.empty() && c.workload == "ladder/" + rung->topic()) bench.add_entry(rung->entry);
+    }
     const auto wanted = [&](const char* name) {
         return a.against.empty() || std::find(a.against.begin(), a.against.end(), name) != a.against.end();
     };
@@ -134,7 +149,9 @@ Measurement attempt(const NamedCase& c, const Arguments& a, Device device, bool&
 
 std::string command_of(const Arguments& a) {
     std::string text = "weft bench ";
-    if (!a.sample.empty()) {
+    if (!a.ladder.empty()) {
+        text += "--ladder " + a.ladder;
+    } else if (!a.sample.empty()) {
         text += fmt::format("--sample {} --cases {}", fmt::join(a.sample, ","), a.cases);
     } else {
         text +=
@@ -228,7 +245,7 @@ Command bench_command() {
         "Examples:\n  weft bench 'rms_norm x=bf16[4096,3072] weight=bf16[3072]'\n"
         "  weft bench --workload workloads/transformer.csv --out rows.jsonl --budget-s 300\n"
         "  weft bench --workload workloads/transformer.csv --out more.jsonl --skip-done rows.jsonl\n"
-        "  weft bench gemm --only llama8b\n  weft bench --host\n"
+        "  weft bench gemm --only llama8b\n  weft bench --host\n  weft bench --ladder hgemm\n"
         "  weft bench --sample rms_norm,gemm --cases 40      cases that no list names, drawn from the "
         "contracts\n"
         "  weft bench --sample all --cases 1000 --seed 1 --kernels\n",
@@ -236,6 +253,9 @@ Command bench_command() {
             auto a = std::make_shared<Arguments>();
             line.add("target", &a->words, "a case line, or ops whose workload rows are measured");
             line.add("--workload", &a->workload, "a CSV file with a column 'case'");
+            line.add("--ladder", &a->ladder,
+                     "beside weft's own op every rung of this topic (or all), on the cases of "
+                     "ladder/shapes.csv or of --workload");
             line.add("--only", &a->only, "of several rows those whose name has this in it, or of this op");
             line.add("--sample", &a->sample,
                      "measure drawn cases of these ops (or all): dtypes, sizes, strides and options as "

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "core/ladder.h"
 #include "verify/fuzz.h"
+#include "verify/workload.h"
 
 namespace weft {
 namespace {
@@ -44,6 +46,20 @@ TEST(Ladder, AnEntryIsTheOpsOwnButForItsImplementation) {
         ASSERT_EQ(own.size(), 1U);
         EXPECT_EQ(own.front().name, rung->name);
     }
+}
+
+// What weft bench --ladder measures: every topic has a case of its op.
+TEST(Ladder, HasShapesForEachTopic) {
+    std::map<std::string, std::string> ops;
+    for (const ladder::Rung* rung : ladder::rungs()) ops[rung->topic()] = rung->entry.contract().name();
+    std::set<std::string> measured;
+    const auto table = read_csv(WEFT_SOURCE_DIR "/ladder/shapes.csv");
+    for (std::size_t i = 1; i < table.size(); ++i) {
+        const std::string topic = table[i].at(0);
+        EXPECT_EQ(Case::parse(table[i].at(1)).contract().name(), ops[topic]) << topic;
+        measured.insert(topic);
+    }
+    for (const auto& [topic, op] : ops) EXPECT_TRUE(measured.contains(topic)) << topic;
 }
 
 TEST(Ladder, ALessonIsReadInParts) {

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <string_view>
 
 #include "tests/ladder/forms.h"
 #include "verify/fuzz.h"
@@ -27,12 +29,18 @@ constexpr int kDrawn = 10;
 constexpr double kMostFlops = 4e6;
 #endif
 
+// WEFT_LADDER_DEVICE=cuda: on a GPU, as `scripts/gpu OUT ladder` has it.
+Device device() {
+    const char* word = std::getenv("WEFT_LADDER_DEVICE");
+    return word != nullptr && std::string_view(word) == "cuda" ? kCuda : kEmulator;
+}
+
 bool is_wrong(const Rung& rung) { return !rung.part("Wrong").empty(); }
 
 class EveryRung : public testing::TestWithParam<const Rung*> {
    protected:
     const Rung& rung() const { return *GetParam(); }
-    bool takes(const Case& c) const { return !accepting(c, kEmulator).empty(); }
+    bool takes(const Case& c) const { return !accepting(c, device()).empty(); }
 
     Trial parsed(const std::string& line) const {
         Trial trial = parse_corpus_line(line);
@@ -52,12 +60,12 @@ class EveryRung : public testing::TestWithParam<const Rung*> {
             trial.values = kAllValues[static_cast<std::size_t>(i + 2) % std::size(kAllValues)];
             trial.order = i % 2 == 1 ? 1 + random.bits() % 1'000'000 : 0;
             double flops = 0;
-            trial.c.with_call(kEmulator,
+            trial.c.with_call(device(),
                               [&](const void* call) { flops = trial.c.contract().work(call).flops; });
             if (flops > kMostFlops || !takes(trial.c)) continue;
             ++taken;
-            const Outcome outcome = attempt_generated(trial, kEmulator);
-            EXPECT_TRUE(outcome.passed) << outcome.why << "\nagain: " << command(trial, kEmulator);
+            const Outcome outcome = attempt_generated(trial, device());
+            EXPECT_TRUE(outcome.passed) << outcome.why << "\nagain: " << command(trial, device());
             if (!outcome.passed) break;
         }
         return taken;
@@ -81,19 +89,19 @@ TEST_P(RightRung, IsRightForAnySize) {
 
 TEST_P(RightRung, IsRightForWhatTheContractAllows) {
     FuzzOptions options;
-    options.device = kEmulator;
+    options.device = device();
     options.cases = 4;
     options.implementation = rung().name;
     options.limits = {10'000, 1'000'000};
     const FuzzReport report = fuzz(rung().entry, options);
     for (const auto& failure : report.failures)
-        ADD_FAILURE() << failure.why << "\nagain: " << command(failure.trial, kEmulator);
+        ADD_FAILURE() << failure.why << "\nagain: " << command(failure.trial, device());
 }
 
 TEST_P(WrongRung, IsFoundWrongWhereItSaysSo) {
-    const Outcome right = attempt_generated(parsed(rung().part("Right")), kEmulator);
+    const Outcome right = attempt_generated(parsed(rung().part("Right")), device());
     EXPECT_TRUE(right.passed) << right.why;
-    const Outcome wrong = attempt_generated(parsed(rung().part("Wrong")), kEmulator);
+    const Outcome wrong = attempt_generated(parsed(rung().part("Wrong")), device());
     EXPECT_FALSE(wrong.passed);
     EXPECT_THAT(wrong.why, testing::Not(testing::HasSubstr("no implementation"))) << "it declines the case";
 }

@@ -1,4 +1,7 @@
 // The ladder from the command line.
+#include <fstream>
+#include <set>
+
 #include "tests/cli/tool.h"
 
 namespace weft {
@@ -52,6 +55,26 @@ TEST(LadderTool, VerifiesFuzzesAndExplainsARung) {
     EXPECT_EQ(said.code, 0) << said.error;
     EXPECT_THAT(said.out, HasSubstr(kSafe));
     EXPECT_THAT(weft({"explain", kCase, "--device", "h200"}).out, Not(HasSubstr("ladder/")));
+}
+
+TEST(LadderTool, MeasuresATopicBesideTheOp) {
+    const std::string path = testing::TempDir() + "shapes.csv",
+                      line = "rope x=fp32[1,1,2] out=fp32[1,1,2] pairs=interleaved";
+    std::ofstream(path) << "topic,case\nsoftmax,\"" << kCase << "\"\nrope,\"" << line << "\"\n";
+    const auto rows = json({"bench", "--ladder", "rope", "--workload", path, "--device", "emulator",
+                            "--rounds", "1", "--against", "none", "--json"})
+                          .at("rows");
+    std::set<std::string> sides;
+    for (const auto& row : rows) {
+        EXPECT_EQ(row.at("workload"), "ladder/rope");
+        const std::string name = row.at("name");
+        if (row.at("side") == "baseline") {
+            EXPECT_THAT(name, testing::StartsWith("ladder/rope/"));
+        }
+        sides.insert(row.at("side"));
+    }
+    EXPECT_THAT(sides, testing::IsSupersetOf({"weft", "baseline"}));
+    EXPECT_EQ(weft({"bench", "--ladder", "rop", "--workload", path, "--device", "emulator"}).code, 2);
 }
 
 TEST(LadderTool, RefusesAnotherOp) {

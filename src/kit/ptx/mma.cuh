@@ -2,8 +2,8 @@
 //
 // Lane i, with g = i / 4 and t = i mod 4, holds of A (16 x K, row major) in a[0..3] rows g, g+8, g, g+8, of B
 // (K x 8) in b[0..1] column g, and of C (16 x 8) in c[0..3] row g (twice), then g+8, columns 2t and 2t+1. A
-// register holds W = 2 (16-bit) or 4 (8-bit) consecutive values of K, from W t, and in the second half of the
-// registers from K/2 + W t.
+// register holds W = 1 (tf32), 2 (16-bit) or 4 (8-bit) consecutive values of K, from W t, and in the second half of
+// the registers from K/2 + W t.
 //
 // The host model adds in the order of K, in fp32: the sum of a GPU is as accurate, but not the same bits.
 #pragma once
@@ -16,6 +16,10 @@ using bf16 = __nv_bfloat16;
 using half = __half;
 using e4m3 = __nv_fp8_e4m3;
 using e5m2 = __nv_fp8_e5m2;
+// fp32 without its last 13 bits, in the place of an fp32: the tensor cores do not look at these.
+struct tf32 {
+    uint32_t bits;
+};
 
 #if defined(WEFT_EMULATOR)
 namespace detail {
@@ -41,7 +45,9 @@ inline float widen8(uint32_t bits, const e4m3*) {
 
 template <typename T>
 float widen(uint32_t word, int index) {
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) == 4) {
+        return __uint_as_float(word & 0xffffe000u);
+    } else if constexpr (sizeof(T) == 2) {
         return widen16(word >> (16 * index) & 0xffff, static_cast<const T*>(nullptr));
     } else {
         return widen8(word >> (8 * index) & 0xff, static_cast<const T*>(nullptr));
@@ -111,6 +117,16 @@ __device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const uint32_t (&a)[
     } else {
         WEFT_MMA("m16n8k16", "f32.f16.f16.f32");
     }
+#endif
+}
+
+// tf32: the registers hold fp32.
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&c)[4], const uint32_t (&a)[4],
+                                                 const uint32_t (&b)[2] WEFT_WHERE) {
+#if defined(WEFT_EMULATOR)
+    detail::mma<tf32, tf32, 8>("mma_m16n8k8_tf32", c, a, b, where);
+#else
+    WEFT_MMA("m16n8k8", "f32.tf32.tf32.f32");
 #endif
 }
 

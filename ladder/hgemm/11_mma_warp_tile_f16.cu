@@ -3,7 +3,7 @@
 // Idea        As in sgemm, the answer to too many loads is a larger tile: two fragments of A and four of B give eight
 //             mma. Four warps share the slices of a block, so that each element is brought once for 64 outputs.
 // Change      More mma a warp, and more warps a block (warp_tile.cuh).
-// Prediction  Many times 03. The rows of the slices of B are 128 bytes apart: the eight rows that ldmatrix reads at
+// Prediction  Many times 10. The rows of the slices of B are 128 bytes apart: the eight rows that ldmatrix reads at
 //             once lie in the same four banks, and are served one by one.
 #include "ladder/hgemm/warp_tile.cuh"
 

@@ -4,7 +4,7 @@
 //             with sums in fp32: 2048 multiply-adds. Each lane holds a part of all three, which ldmatrix brings from
 //             shared memory.
 // Change      Tensor cores; a block is one warp and one mma wide.
-// Prediction  Far above 02 in arithmetic, and bound by bringing slices that serve a single mma.
+// Prediction  Far above the CUDA cores in arithmetic, and bound by bringing slices that serve a single mma.
 #include "ladder/hgemm/fragments.cuh"
 
 namespace weft::inline WEFT_TARGET {

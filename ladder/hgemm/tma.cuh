@@ -1,0 +1,101 @@
+// What the rungs for Hopper share: slices of 64 along k that the copy engine (TMA) brings, a ring of them whose barriers
+// count bytes, and the store of what wgmma sums. Needs SM 9.0a.
+#pragma once
+
+#include "kit/ptx/tma.cuh"
+#include "ladder/hgemm/staged.cuh"
+
+namespace weft::inline WEFT_TARGET {
+
+inline constexpr int kTmaRows = 128, kTmaSlice = 64;
+
+// Swizzled as the copy engine does it, which is HalfTile's way too. B comes in boxes of 64 columns, as wide as a swizzle.
+template <int kWide>
+struct TmaStage {
+    HalfTile<kTmaRows, kTmaSlice, Banks::swizzled> a;
+    HalfTile<kTmaSlice, 64, Banks::swizzled> b[kWide / 64];
+};
+
+struct TmaMaps {
+    kit::TensorMap a, b;
+};
+
+template <int kWide, int kStages>
+struct TmaRing {
+    TmaStage<kWide>* stages;
+    kit::Mbarrier *full, *empty;  // one a stage: its bytes are there; who reads it has left it
+
+    static constexpr std::size_t kBytes =
+        1024 + kStages * (sizeof(TmaStage<kWide>) + 2 * sizeof(kit::Mbarrier));
+
+    __device__ __forceinline__ explicit TmaRing(unsigned readers) {
+        stages = reinterpret_cast<TmaStage<kWide>*>(kit::align_shared<1024>(kit::dynamic_shared<char>()));
+        full = reinterpret_cast<kit::Mbarrier*>(stages + kStages);
+        empty = full + kStages;
+        if (threadIdx.x == 0) {
+            for (int i = 0; i < kStages; ++i) {
+                kit::mbarrier_init(&full[i], 1);
+                kit::mbarrier_init(&empty[i], readers);
+            }
+            kit::fence_mbarrier_init();
+        }
+        __syncthreads();
+    }
+    // One thread: beyond the edges the engine writes zeros, and counts them as bytes.
+    __device__ __forceinline__ void bring(const TmaMaps& maps, Corner at, int step) const {
+        TmaStage<kWide>& to = stages[step % kStages];
+        kit::Mbarrier* barrier = &full[step % kStages];
+        const int row = static_cast<int>(at.row), column = static_cast<int>(at.column), k = step * kTmaSlice;
+        kit::mbarrier_arrive_expect(barrier, sizeof(to));
+        kit::tma_load<2>(to.a.at, maps.a, barrier, {k, row});
+#pragma unroll
+        for (int i = 0; i < kWide / 64; ++i)
+            kit::tma_load<2>(to.b[i].at, maps.b, barrier, {column + 64 * i, k});
+    }
+    __device__ __forceinline__ TmaStage<kWide>& await(int step) const {
+        kit::mbarrier_wait(&full[step % kStages], step / kStages & 1);
+        return stages[step % kStages];
+    }
+};
+
+// As by_groups, for tiles of kTmaRows by kWide.
+template <int kWide>
+__device__ __forceinline__ Corner tma_corner(const Sizes& s) {
+    constexpr std::int64_t kTogether = 8;
+    const std::int64_t down = (s.m + kTmaRows - 1) / kTmaRows, group = blockIdx.x / (kTogether * s.across);
+    const std::int64_t within = blockIdx.x % (kTogether * s.across), first = group * kTogether;
+    const std::int64_t height = min(kTogether, down - first);
+    return {(first + within % height) * kTmaRows, within / height * kWide};
+}
+
+inline const char* decline_tma(const Gemm& op, const DeviceInfo& device) {
+    if (const char* why = decline_product(op, DType::fp16, DType::fp16)) return why;
+    if (device.arch < 90 || device.arch >= 100) return "wgmma and its copies are of SM 9.0";
+    const std::int64_t k = op.a.dim(-1), n = op.b.dim(0);
+    if (k == 0 || k % 8 != 0 || n % 8 != 0) return "the copy engine takes rows of whole 16 bytes";
+    const bool starts = starts_aligned(op.a, 16) && starts_aligned(op.b, 16) && starts_aligned(op.out, 4);
+    return starts ? nullptr : "the copy engine takes tensors that start at a multiple of 16 bytes";
+}
+
+inline kit::TensorMap tma_map(const void* data, std::int64_t rows, std::int64_t length, int box_rows) {
+    kit::TensorLayout layout{.data = const_cast<void*>(data), .axes = 2, .swizzle = kit::Swizzle::bytes128};
+    layout.size[0] = static_cast<std::uint64_t>(length), layout.size[1] = static_cast<std::uint64_t>(rows);
+    layout.stride[0] = 2, layout.stride[1] = static_cast<std::uint64_t>(2 * length);
+    layout.box[0] = 64, layout.box[1] = static_cast<std::uint32_t>(box_rows);
+    return kit::tensor_map("gemm", layout);
+}
+
+template <int kWide, int kStages>
+void launch_tma(const char* name, void (*kernel)(TmaMaps, __half*, Sizes), int threads, const Gemm& op,
+                Context& context) {
+    const std::int64_t k = op.a.dim(-1), n = op.b.dim(0), m = op.out.numel() / n;
+    const Sizes sizes{m, n, k, divide_up(n, kWide), true};
+    const TmaMaps maps{tma_map(op.a.data, m, k, kTmaRows), tma_map(op.b.data, k, n, kTmaSlice)};
+    kit::launch(name, kernel,
+                {.grid = dim3(static_cast<unsigned>(sizes.across * divide_up(m, kTmaRows))),
+                 .block = dim3(static_cast<unsigned>(threads)),
+                 .dynamic_shared = TmaRing<kWide, kStages>::kBytes},
+                context.stream(), maps, op.out.as<__half>(), sizes);
+}
+
+}  // namespace weft::inline WEFT_TARGET
