@@ -103,9 +103,8 @@ __device__ __forceinline__ void fill_tokens(const kit::Rotation& r, const QkNorm
         const unsigned token = first_token + (slot < tokens ? slot : tokens - 1);
         const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
         const int part = part_of(p, r, pair);
-        const std::int64_t position = p.position[part].data != nullptr
-                                          ? index_at(p.position[part], batch, at)
-                                          : p.start + at - p.prefix;
+        const std::int64_t position = p.position[part].data != nullptr ? index_at(p.position[part], batch, at)
+                                                                       : p.start + at - p.prefix;
         float c = 0.0f, s = 0.0f;
         if (r.cos == nullptr) {
             float f = 0.0f;
@@ -212,10 +211,10 @@ __device__ __forceinline__ void multiply(const WeightAt& weight, std::int64_t be
     }
     kit::with_wide_type(weight.dtype, [&](auto* type) {
         using W = std::remove_pointer_t<decltype(type)>;
-        kit::to_floats(kit::load_vector<kit::kTurnWidth>(static_cast<const W*>(weight.data) + begin,
-                                                         kWhole ? kit::kTurnWidth : count,
-                                                         kWhole && weight.aligned),
-                       w);
+        kit::to_floats(
+            kit::load_vector<kit::kTurnWidth>(static_cast<const W*>(weight.data) + begin,
+                                              kWhole ? kit::kTurnWidth : count, kWhole && weight.aligned),
+            w);
     });
 #pragma unroll
     for (int i = 0; i < kit::kTurnWidth; ++i) x[i] *= scale * (w[i] + offset);
@@ -223,8 +222,8 @@ __device__ __forceinline__ void multiply(const WeightAt& weight, std::int64_t be
 
 // Cosines or sines of a unit's pairs, of a table that has those of each head.
 template <bool kWhole>
-__device__ __forceinline__ kit::UnitTurns head_turns(const QkNormRopeParams& p, int which, const HeadPlace& at,
-                                                     int pair, int half) {
+__device__ __forceinline__ kit::UnitTurns head_turns(const QkNormRopeParams& p, int which,
+                                                     const HeadPlace& at, int pair, int half) {
     kit::UnitTurns turns;
     kit::with_wide_type(p.table_dtype, [&](auto* type) {
         using W = std::remove_pointer_t<decltype(type)>;
@@ -272,8 +271,7 @@ __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeP
             kit::turn_unit(r.interleaved, low, high, cos, sin);
         }
     }
-    if (p.out[at.part].data != nullptr)
-        store_to<kWhole>(head_of<T>(p.out[at.part], at), place, low, high);
+    if (p.out[at.part].data != nullptr) store_to<kWhole>(head_of<T>(p.out[at.part], at), place, low, high);
     if (at.part == 0) return;
     const CacheAt& cache = p.cache[at.part - 1];
     const std::int64_t page = rows.cache_page[at.slot];
@@ -283,8 +281,7 @@ __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeP
 #pragma unroll
         for (int i = 0; i < kit::kTurnWidth; ++i) low[i] *= inverse, high[i] *= inverse;
     }
-    const std::int64_t begin =
-        page * cache.page + rows.cache_row[at.slot] * cache.row + at.head * cache.head;
+    const std::int64_t begin = page * cache.page + rows.cache_row[at.slot] * cache.row + at.head * cache.head;
     kit::with_one_of<T, kit::e4m3, kit::e5m2>(cache.dtype, [&](auto* type) {
         using Code = std::remove_pointer_t<decltype(type)>;
         store_to<kWhole>(static_cast<Code*>(cache.data) + begin, place, low, high);
@@ -301,8 +298,8 @@ __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeP
 // Needs    outputs that are their input's very view, or apart from everything; nothing of slots and positions:
 //          what is outside is left out, or turns by zero. kWhole: units of whole, aligned vectors
 template <class T, bool kWhole>
-__global__ void __launch_bounds__(512) qk_norm_rope(__grid_constant__ const kit::Rotation r,
-                                                    __grid_constant__ const QkNormRopeParams p) {
+__global__ void __launch_bounds__(512)
+    qk_norm_rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const QkNormRopeParams p) {
     auto* turns = kit::dynamic_shared<float>();
     TokenRows& rows = kit::block_shared<TokenRows>();
     const unsigned first = blockIdx.x * p.block_tokens;
@@ -344,7 +341,8 @@ __global__ void __launch_bounds__(512) qk_norm_rope(__grid_constant__ const kit:
     for (unsigned i = threadIdx.x; (i & ~31u) < lanes; i += blockDim.x) {
         float sum = now.at.part == 0 ? of_row.at[0] : of_row.at[1];
         if (p.norm == NormOver::head)
-            sum = kit::warp_reduce(lane_squares<kWhole>(r, p, now.at, now.unit), kit::Sum{}, 1 << p.lanes_log2);
+            sum =
+                kit::warp_reduce(lane_squares<kWhole>(r, p, now.at, now.unit), kit::Sum{}, 1 << p.lanes_log2);
         if (now.at.there) {
             const float scale = rsqrtf(sum / p.counts[now.at.part == 1] + p.eps);
             finish<kWhole>(r, p, now.at, now.place, now.unit, scale, turns, rows);

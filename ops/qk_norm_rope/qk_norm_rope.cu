@@ -65,41 +65,40 @@ IndexAt index_of(const Tensor& t) {
 QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const HeadPlan& plan) {
     const std::int64_t q_heads = op.q.dim(-2), kv_heads = op.k ? op.k.dim(-2) : 0, head_dim = op.head_dim();
     const bool row = op.norm == QkNormRope::Norm::row;
-    QkNormRopeParams p{
-        .in = {heads_at(op.q), heads_at(op.k), heads_at(op.v)},
-        .out = {heads_at(op.q_out), heads_at(op.k_out), heads_at(op.v_out)},
-        .cache = {cache_at(op.k_cache, op.k_scale), cache_at(op.v_cache, op.v_scale)},
-        .weight = {weight_at(op.q_weight, head_dim), weight_at(op.k_weight, head_dim)},
-        .position = {index_of(op.positions), index_of(op.positions2), index_of(op.positions3)},
-        .slots = index_of(op.slots),
-        .table = {heads_at(op.head_cos), heads_at(op.head_sin)},
-        .table_dtype = op.head_cos.dtype,
-        .tables_aligned = op.head_cos && kit::rows_aligned(op.head_cos, kit::kTurnWidth) &&
-                          kit::rows_aligned(op.head_sin, kit::kTurnWidth),
-        .page_size = 1,
-        .cache_rows = 0,
-        .frequencies = op.frequencies ? op.frequencies.as<const float>() : nullptr,
-        .more = {},
-        .tokens = static_cast<unsigned>(op.tokens()),
-        .heads_before_k = static_cast<unsigned>(q_heads),
-        .heads_before_v = static_cast<unsigned>(q_heads + kv_heads),
-        .sequence = kit::Divisor::of(op.sequence()),
-        .heads = kit::Divisor::of(heads_of(op)),
-        .pairs = kit::Divisor::of(r.half),
-        .lanes_log2 = 0,
-        .rounds = plan.rounds,
-        .block_tokens = static_cast<unsigned>(plan.block_tokens),
-        .turn_stride = kit::turn_units(r) * kit::kTurnWidth,
-        .norm = static_cast<NormOver>(op.norm),
-        .eps = op.eps,
-        .weight_offset = op.weight_offset,
-        .counts = {static_cast<float>(row ? q_heads * head_dim : head_dim),
-                   static_cast<float>(row ? kv_heads * head_dim : head_dim)},
-        .prefix = op.prefix,
-        .start = op.start,
-        .section2 = static_cast<int>(op.section2),
-        .section3 = static_cast<int>(op.section3),
-        .alternate = op.sections == QkNormRope::Sections::alternate};
+    QkNormRopeParams p{.in = {heads_at(op.q), heads_at(op.k), heads_at(op.v)},
+                       .out = {heads_at(op.q_out), heads_at(op.k_out), heads_at(op.v_out)},
+                       .cache = {cache_at(op.k_cache, op.k_scale), cache_at(op.v_cache, op.v_scale)},
+                       .weight = {weight_at(op.q_weight, head_dim), weight_at(op.k_weight, head_dim)},
+                       .position = {index_of(op.positions), index_of(op.positions2), index_of(op.positions3)},
+                       .slots = index_of(op.slots),
+                       .table = {heads_at(op.head_cos), heads_at(op.head_sin)},
+                       .table_dtype = op.head_cos.dtype,
+                       .tables_aligned = op.head_cos && kit::rows_aligned(op.head_cos, kit::kTurnWidth) &&
+                                         kit::rows_aligned(op.head_sin, kit::kTurnWidth),
+                       .page_size = 1,
+                       .cache_rows = 0,
+                       .frequencies = op.frequencies ? op.frequencies.as<const float>() : nullptr,
+                       .more = {},
+                       .tokens = static_cast<unsigned>(op.tokens()),
+                       .heads_before_k = static_cast<unsigned>(q_heads),
+                       .heads_before_v = static_cast<unsigned>(q_heads + kv_heads),
+                       .sequence = kit::Divisor::of(op.sequence()),
+                       .heads = kit::Divisor::of(heads_of(op)),
+                       .pairs = kit::Divisor::of(r.half),
+                       .lanes_log2 = 0,
+                       .rounds = plan.rounds,
+                       .block_tokens = static_cast<unsigned>(plan.block_tokens),
+                       .turn_stride = kit::turn_units(r) * kit::kTurnWidth,
+                       .norm = static_cast<NormOver>(op.norm),
+                       .eps = op.eps,
+                       .weight_offset = op.weight_offset,
+                       .counts = {static_cast<float>(row ? q_heads * head_dim : head_dim),
+                                  static_cast<float>(row ? kv_heads * head_dim : head_dim)},
+                       .prefix = op.prefix,
+                       .start = op.start,
+                       .section2 = static_cast<int>(op.section2),
+                       .section3 = static_cast<int>(op.section3),
+                       .alternate = op.sections == QkNormRope::Sections::alternate};
     while (1u << p.lanes_log2 < plan.lanes) ++p.lanes_log2;
     if (const Tensor& cache = op.k_cache ? op.k_cache : op.v_cache) {
         p.page_size = std::max<std::int64_t>(1, cache.dim(1));
@@ -126,7 +125,8 @@ void launch_as(const QkNormRope& op, Context& context) {
     r.count = r.half;  // one launch turns all
     QkNormRopeParams p = parameters(op, r, planned);
     const bool computed = !op.cos && !op.head_cos && !op.frequencies;
-    for (int pair = kit::kTurnPairs; computed && pair < std::min(r.half, kit::kTurnPairs + kMorePairs); ++pair)
+    for (int pair = kit::kTurnPairs; computed && pair < std::min(r.half, kit::kTurnPairs + kMorePairs);
+         ++pair)
         p.more[pair - kit::kTurnPairs] = kit::rotary_frequency(op.base, op.rotated(), pair);
     const std::size_t turns_bytes = static_cast<std::size_t>(planned.block_tokens) * 2 *
                                     static_cast<std::size_t>(p.turn_stride) * sizeof(float);

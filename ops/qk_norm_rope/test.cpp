@@ -35,8 +35,10 @@ TEST(QkNormRope, RejectsWhatTheContractExcludes) {
                 HasSubstr("qk_norm_rope.v: expected v_out or v_cache beside it"));
     EXPECT_THAT(rejection(q + " v=bf16[4,2,64]"), HasSubstr("expected k beside it"));
     EXPECT_THAT(rejection(both + " k_cache=bf16[2,16,2,64]"), HasSubstr("expected slots beside it"));
-    EXPECT_THAT(rejection(q + " slots=int64[4]"), HasSubstr("qk_norm_rope.slots: expected k_cache or v_cache"));
-    EXPECT_THAT(rejection(both + " slots=int64[4] k_cache=fp16[2,16,2,64]"), HasSubstr("qk_norm_rope.k_cache"));
+    EXPECT_THAT(rejection(q + " slots=int64[4]"),
+                HasSubstr("qk_norm_rope.slots: expected k_cache or v_cache"));
+    EXPECT_THAT(rejection(both + " slots=int64[4] k_cache=fp16[2,16,2,64]"),
+                HasSubstr("qk_norm_rope.k_cache"));
     EXPECT_THAT(rejection(both + " slots=int64[4] k_cache=bf16[2,16,2,64] k_scale=fp32[1]"),
                 HasSubstr("qk_norm_rope.k_scale"));
     EXPECT_THAT(rejection(cached + " k_scale=fp32[3]"),
@@ -122,7 +124,8 @@ TEST(QkNormRope, SlotsNameRowsOfPages) {
     HostTensor k = waves({5, 1, 4}, 1.1), v = waves({5, 1, 4}, 0.6), q = k;
     for (const Device device : test::host_devices()) {
         HostTensor slots(DType::int64, {5}, {5, -1, 0, 3, 2});
-        HostTensor cache(DType::fp32, {3, 2, 2, 1, 4}, std::vector<double>(48, -9.0));  // pages, K and V, rows
+        HostTensor cache(DType::fp32, {3, 2, 2, 1, 4},
+                         std::vector<double>(48, -9.0));  // pages, K and V, rows
         HostTensor q_out(DType::fp32, {5, 1, 4}), k_out(DType::fp32, {5, 1, 4});
         Tensor keys = cache.on(device);
         keys.rank = 4;
@@ -201,10 +204,12 @@ TEST(QkNormRope, SectionsFollowTheirPositions) {
 }
 
 TEST(QkNormRope, PolicyFillsTheDevice) {
-    if (test::configuration("qk_norm_rope q=bf16[1,1,2] q_out=bf16[1,1,2]").empty()) GTEST_SKIP() << "no kernels";
-    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,24,128] k=bf16[4608,24,128] q_out=bf16[4608,24,128] "
-                                    "k_out=bf16[4608,24,128]"),
-                HasSubstr("tokens=1 threads=192 blocks=4608 lanes=8 rounds=1"));
+    if (test::configuration("qk_norm_rope q=bf16[1,1,2] q_out=bf16[1,1,2]").empty())
+        GTEST_SKIP() << "no kernels";
+    EXPECT_THAT(
+        test::configuration("qk_norm_rope q=bf16[4608,24,128] k=bf16[4608,24,128] q_out=bf16[4608,24,128] "
+                            "k_out=bf16[4608,24,128]"),
+        HasSubstr("tokens=1 threads=192 blocks=4608 lanes=8 rounds=1"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,8,128] q_out=bf16[4608,8,128]"),
                 HasSubstr("tokens=4 threads=256 blocks=1152 lanes=8"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,8,128] q_out=bf16[4608,8,128] norm=row"),

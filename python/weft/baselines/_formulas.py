@@ -330,7 +330,8 @@ _ENTRIES: Mapping[str, _Entry] = {
     # PyTorch has no write to rows of a cache that skips some.
     "qk_norm_rope": _Entry(
         qk_norm_rope,
-        "q k v q_weight k_weight positions positions2 positions3 cos sin frequencies head_cos head_sin q_out k_out v_out",
+        "q k v q_weight k_weight positions positions2 positions3 cos sin frequencies head_cos head_sin "
+        "q_out k_out v_out",
         lambda case: case.options["prefix"] == 0,
     ),
     "attention": _Entry(attention, "q k v key_mask out", _plain_attention),
