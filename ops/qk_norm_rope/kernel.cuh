@@ -306,50 +306,47 @@ __global__ void __launch_bounds__(512)
     const unsigned tokens = p.tokens - first < p.block_tokens ? p.tokens - first : p.block_tokens;
     const unsigned heads = tokens * p.heads.divisor, lanes = heads << p.lanes_log2;
 
-    struct Held {
-        HeadPlace at;
+    // Only units wait: what a unit is of is worked out again, which costs fewer registers than to keep it.
+    const auto fetch = [&](unsigned i) {
         kit::UnitPlace place;
         kit::Unit<T> unit;
-    };
-    const auto fetch = [&](unsigned i) {
-        Held held;
-        held.at = head_place(p, i, heads, first);
-        held.at.there = load_lane<kWhole>(r, p, held.at, 0, held.place, held.unit);
-        return held;
+        load_lane<kWhole>(r, p, head_place(p, i, heads, first), 0, place, unit);
+        return unit;
     };
 
     kit::dependency_wait();
     kit::dependents_launch();
-    Held now = fetch(threadIdx.x), next = fetch(threadIdx.x + blockDim.x);
+    kit::Unit<T> now = fetch(threadIdx.x), next = fetch(threadIdx.x + blockDim.x);
     fill_tokens(r, p, first, tokens, turns, rows);
     __syncthreads();
 
     QkSums of_row = AddQkSums::identity();
     if (p.norm == NormOver::row) {
-        const auto add = [&](const Held& held) {
-            if (held.at.there && held.at.part < 2)
-                (held.at.part == 0 ? of_row.at[0] : of_row.at[1]) +=
-                    lane_squares<kWhole>(r, p, held.at, held.unit);
+        const auto add = [&](unsigned i, const kit::Unit<T>& unit) {
+            const HeadPlace at = head_place(p, i, heads, first);
+            const float sum = at.part < 2 ? lane_squares<kWhole>(r, p, at, unit) : 0.0f;
+            of_row.at[0] += at.part == 0 ? sum : 0.0f;
+            of_row.at[1] += at.part == 1 ? sum : 0.0f;
         };
-        add(now);
-        add(next);
-        for (unsigned i = threadIdx.x + 2 * blockDim.x; i < lanes; i += blockDim.x) add(fetch(i));
+        add(threadIdx.x, now);
+        add(threadIdx.x + blockDim.x, next);
+        for (unsigned i = threadIdx.x + 2 * blockDim.x; i < lanes; i += blockDim.x) add(i, fetch(i));
         kit::BlockGroup block{.lanes = static_cast<int>(blockDim.x)};
         of_row = block.reduce(of_row, AddQkSums{});
     }
     // Whole warps, since the lanes of a head add up.
     for (unsigned i = threadIdx.x; (i & ~31u) < lanes; i += blockDim.x) {
-        float sum = now.at.part == 0 ? of_row.at[0] : of_row.at[1];
+        const HeadPlace at = head_place(p, i, heads, first);
+        float sum = at.part == 0 ? of_row.at[0] : of_row.at[1];
         if (p.norm == NormOver::head)
-            sum =
-                kit::warp_reduce(lane_squares<kWhole>(r, p, now.at, now.unit), kit::Sum{}, 1 << p.lanes_log2);
-        if (now.at.there) {
-            const float scale = rsqrtf(sum / p.counts[now.at.part == 1] + p.eps);
-            finish<kWhole>(r, p, now.at, now.place, now.unit, scale, turns, rows);
-            for (int round = 1; round < static_cast<int>(p.rounds); ++round) {
-                if (load_lane<kWhole>(r, p, now.at, round, now.place, now.unit))
-                    finish<kWhole>(r, p, now.at, now.place, now.unit, scale, turns, rows);
-            }
+            sum = kit::warp_reduce(lane_squares<kWhole>(r, p, at, now), kit::Sum{}, 1 << p.lanes_log2);
+        const float scale = rsqrtf(sum / p.counts[at.part == 1] + p.eps);
+        const int units = at.there ? kit::head_units(r) : 0;
+        for (int unit = static_cast<int>(at.lane); unit < units; unit += 1 << p.lanes_log2) {
+            const kit::UnitPlace place = kit::unit_place(r, unit);
+            if (unit != static_cast<int>(at.lane))
+                kit::load_unit<kWhole>(head_of<const T>(p.in[at.part], at), place, now);
+            finish<kWhole>(r, p, at, place, now, scale, turns, rows);
         }
         now = next;
         next = fetch(i + 2 * blockDim.x);

@@ -47,6 +47,8 @@ class Operator:
         # NAME's parameters: inputs, options, a flag for each optional output, dtypes.
         self.parameters = [name for name in op.defaults if name not in required]
         self.returns_list = len(contract.outputs) > 1
+        # torch.compile takes no operator that writes to its arguments and returns a list.
+        self.only_into_given = self.returns_list and any(field.writes for field in contract.inputs)
         # Where the library's function has the inputs and the options.
         passed = {name for name in op.order if name not in {field.name for field in contract.outputs}}
         self.places = [op.order.index(name) if name in passed else None for name in self.parameters]
@@ -121,7 +123,8 @@ class Operator:
         """A call of a weft function: into the tensors that it is given, or with new ones."""
         op = self.op
         missing = op.missing(values)
-        if len(missing) < len(op.contract.outputs) and self._gives_a_tensor(values):
+        given = len(missing) < len(op.contract.outputs) and self._gives_a_tensor(values)
+        if given or self.only_into_given:
             if missing:
                 self._allocate(missing, values)
             self.destination(*op.arguments(values))
