@@ -60,7 +60,9 @@ target_compile_features(libweft PUBLIC cxx_std_20)
 target_link_libraries(libweft PRIVATE $<BUILD_INTERFACE:weft_flags> nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 weft_precompile(libweft algorithm cmath functional memory optional string vector fmt/format.h)
 
-set(WEFT_NVCC_OPTIONS --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra
+# Hidden: a kernel is launched by the CUDA runtime that it is registered with, and the library and a program beside it
+# have one each. Were the kit's inline functions exported, a program's copies would launch the library's kernels.
+set(WEFT_NVCC_OPTIONS --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra,-fvisibility=hidden
     $<$<BOOL:${WEFT_PTXAS_REPORT}>:-Xptxas=-v>)
 if(WEFT_HAS_CUDA AND WEFT_KERNEL_SOURCES)
   add_library(weft_cuda OBJECT ${WEFT_KERNEL_SOURCES})

@@ -1,6 +1,7 @@
 // layer_norm with the bits of PyTorch's F.layer_norm: the order of its running moments and every rounding.
 #pragma once
 
+#include "kit/streamed_row.cuh"
 #include "ops/layer_norm/kernel.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -55,11 +56,11 @@ __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_cons
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm, 4> row(block, p.shape, &p.places);
-    row.load(p.in, [] {});
+    kit::StreamedRow<T, 4> row(block, p.shape, p.places, p.in);
+    row.load();
 
     Welford own{0.0f, 0.0f, 0.0f};
-    row.each([&](int, std::int64_t, const float (&x)[4]) {
+    row.each([&](std::int64_t, const float (&x)[4]) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) own = add(own, x[i]);
     });
@@ -67,10 +68,10 @@ __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_cons
     const float mean = all.mean;
     const float scale = rsqrtf(all.squares / static_cast<float>(p.shape.dim) + p.eps);
 
-    row.each([&](int, std::int64_t index, float (&x)[4]) {
-        float w[4] = {1, 1, 1, 1}, b[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
-        if (p.weight.scale.data != nullptr) kit::load_floats(p.weight.scale, row.part, index, w);
-        if (p.weight.shift.data != nullptr) kit::load_floats(p.weight.shift, row.part, index, b);
+    row.each([&](std::int64_t index, float (&x)[4]) {
+        float w[4], b[4];
+        kit::load_floats(p.weight.scale, row.part, index, 1.0f, w);
+        kit::load_floats(p.weight.shift, row.part, index, -0.0f, b);
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] = w[i] * (scale * (x[i] - mean)) + b[i];
         kit::store_floats(p.to.out, row.part, index, x);

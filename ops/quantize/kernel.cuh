@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int i = 0; i < kHeld; ++i) {
             in.values(held[i], 0, column, values);
-            amax = fmaxf(amax, kit::amax_of<kit::e4m3>(values));
+            amax = fmaxf(amax, kit::amax_of(DType::fp8_e4m3, values));
         }
         const float scale = kit::dynamic_scale(group.max(amax), out.dtype), inverse = 1.0f / scale;
         if (threadIdx.x == 0)

@@ -1,6 +1,7 @@
 // rms_norm with the bits of PyTorch's eager operators: their sum's order and every one of their roundings.
 #pragma once
 
+#include "kit/streamed_row.cuh"
 #include "ops/rms_norm/kernel.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -40,20 +41,20 @@ __global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_consta
     kit::dependency_wait();
     kit::dependents_launch();
     const kit::BlockGroup block{static_cast<int>(blockDim.x)};
-    kit::Row<T, 4, kStreamedRow, MixedForm, 4> row(block, p.shape, &p.places);
-    row.load(p.in, [] {});
+    kit::StreamedRow<T, 4> row(block, p.shape, p.places, p.in);
+    row.load();
 
     float sums[4] = {0, 0, 0, 0};
-    row.each([&](int, std::int64_t, const float (&x)[4]) {
+    row.each([&](std::int64_t, const float (&x)[4]) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[i] = __fadd_rn(sums[i], __fmul_rn(x[i], x[i]));
     });
     const float sum = tree_sum(__fadd_rn(__fadd_rn(__fadd_rn(sums[0], sums[1]), sums[2]), sums[3]), width);
     const float scale = rsqrtf(__fadd_rn(__fmul_rn(sum, factor), p.eps));
 
-    row.each([&](int, std::int64_t index, float (&x)[4]) {
-        float w[4] = {1, 1, 1, 1};
-        if (p.weight.scale.data != nullptr) kit::load_floats(p.weight.scale, row.part, index, w);
+    row.each([&](std::int64_t index, float (&x)[4]) {
+        float w[4];
+        kit::load_floats(p.weight.scale, row.part, index, 1.0f, w);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             x[i] = __fmul_rn(x[i], scale);

@@ -16,6 +16,7 @@ struct SoftmaxParams {
 };
 // Of mixed kernels.
 struct MixedSoftmax : SoftmaxParams {
+    kit::RowHold hold{};
     kit::RowPlaces places{};
 };
 template <class Form>
@@ -41,46 +42,80 @@ struct Merge {
     }
 };
 
+// 2^(c·x - m) / sum, in place.
+template <int N>
+__device__ __forceinline__ void share(float (&x)[N], float scale, const MaximumAndSum& all, float inverse) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = kit::exp2_approximate(fmaf(x[i], scale, -all.reference())) * inverse;
+}
+__device__ __forceinline__ float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
+
+template <class T, int N, int V, class Form>
+__device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
+    kit::Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    kit::Row<T, N, V, Form> row(group, p.shape);
+    row.load(p.in, [] {});
+    group.begin();
+
+    MaximumAndSum part{-INFINITY, 0.0f};
+    row.each([&](int, int, const float (&x)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) part.maximum = fmaxf(part.maximum, x[i] * p.scale);
+    });
+    row.each([&](int, int, const float (&x)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) part.sum += kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));
+    });
+    const MaximumAndSum all = group.reduce(part, Merge{});
+    const float inverse = inverse_of(all.sum);
+    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, int, float (&x)[N]) { share(x, p.scale, all, inverse); });
+}
+
+// Maximum and sum in one pass: a row that is not held is read twice in all.
+__device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
+    kit::Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
+    kit::MixedRow row(group, p.shape, p.places, p.hold, p.in.x);
+    row.load(p.in, [] {});
+    group.begin();
+
+    MaximumAndSum part{-INFINITY, 0.0f};
+    row.each([&](const kit::OctetPlace& place, const float (&x)[kOctet]) {
+        float top = part.maximum;
+#pragma unroll
+        for (int i = 0; i < kOctet; ++i) {
+            if (place.has(i)) top = fmaxf(top, x[i] * p.scale);
+        }
+        part = Merge{}(part, {top, 0.0f});
+        part.maximum = top;
+#pragma unroll
+        for (int i = 0; i < kOctet; ++i) {
+            const float power = kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));
+            if (place.has(i)) part.sum += power;
+        }
+    });
+    const MaximumAndSum all = group.reduce(part, Merge{});
+    const float inverse = inverse_of(all.sum);
+    kit::store_mixed(row, group, {.out = p.out}, nullptr,
+                     [&](const kit::OctetPlace&, float (&x)[kOctet]) { share(x, p.scale, all, inverse); });
+}
+
 // What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers (or it reads the row again)
+//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel octets, in shared memory (or it
+//         reads the row again)
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
-// Needs   blockDim.x = lanes · rows of a block, a multiple of 32; V > 0: lanes · cluster · V · N >= dim;
-//         N = 1, or dim a multiple of N and every row aligned for vectors of N
+// Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
+//         N; every row aligned for vectors of N; out is stored as T. Mixed: p.hold's shared memory
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm), kit::row_blocks(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxOf<Form> p) {
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    const kit::RowPlaces* places = nullptr;
-    if constexpr (!Form::kForm.uniform) places = &p.places;
-    kit::Row<T, N, V, Form> row(group, p.shape, places);
-    row.load(p.in, [] {});
-    group.begin();
-
-    MaximumAndSum part{-INFINITY, 0.0f};
-    const auto add_powers = [&](const float (&x)[N]) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) part.sum += kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));
-    };
-    row.each([&](int, std::int64_t, const float (&x)[N]) {
-        float top = part.maximum;
-#pragma unroll
-        for (int i = 0; i < N; ++i) top = fmaxf(top, x[i] * p.scale);
-        if constexpr (V == kStreamedRow) part = Merge{}(part, {top, 0.0f});
-        part.maximum = top;
-        if constexpr (V == kStreamedRow) add_powers(x);
-    });
-    if constexpr (V != kStreamedRow) row.each([&](int, std::int64_t, const float (&x)[N]) { add_powers(x); });
-    const MaximumAndSum all = group.reduce(part, Merge{});
-
-    const float inverse = all.sum == 0.0f ? 0.0f : 1.0f / all.sum;
-    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, std::int64_t, float (&x)[N]) {
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-            x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
-    });
+    if constexpr (Form::kForm.uniform) {
+        softmax_uniform<T, N, V, Form>(p);
+    } else {
+        softmax_mixed(p);
+    }
 }
 
 }  // namespace

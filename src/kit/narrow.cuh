@@ -15,8 +15,6 @@ template <class F>
 __host__ __device__ __forceinline__ void with_code(DType codes, F use) {
     with_one_of<e4m3, e5m2, std::int8_t, e2m1>(codes, use);
 }
-template <class Code>
-inline constexpr bool kHasNan = std::is_same_v<Code, e4m3> || std::is_same_v<Code, e5m2>;
 
 // The codes of N values, an even number, the first in the lowest nibble: to nearest even, saturated. A code is a broken
 // line of its magnitude u, the least of 2u, u + 2 and u/2 + 4; a sum with 2^23 is rounded to a whole number.
@@ -78,14 +76,18 @@ __device__ __forceinline__ void load_codes(const void* data, std::int64_t index,
     }
 }
 
-// The largest magnitude of what is stored as Code: NaN counts where no code says it.
-template <class Code>
-using AmaxOf = std::conditional_t<kHasNan<Code>, Max, MaxOrNan>;
-template <class Code, int N>
-__device__ __forceinline__ float amax_of(const float (&values)[N]) {
+// Whether a dtype of codes has one for NaN. Of those that have none, a scale of NaN says it.
+__device__ __forceinline__ bool has_nan(DType codes) {
+    return codes == DType::fp8_e4m3 || codes == DType::fp8_e5m2;
+}
+
+// The largest magnitude of what is stored as `codes`.
+template <int N>
+__device__ __forceinline__ float amax_of(DType codes, const float (&values)[N]) {
+    const AmaxOrNan largest{.keeps_nan = !has_nan(codes)};
     float amax = 0.0f;
 #pragma unroll
-    for (const float value : values) amax = AmaxOf<Code>{}(amax, fabsf(value));
+    for (const float value : values) amax = largest(amax, fabsf(value));
     return amax;
 }
 
@@ -97,9 +99,8 @@ struct CodeScale {
 
 // The power of two from amax / max on, by the bits of both: the quotient of the powers, and one more where amax has the
 // larger fraction.
-template <class Code>
-__device__ __forceinline__ CodeScale power_scale(float amax) {
-    const unsigned x = __float_as_uint(amax), max = __float_as_uint(quantized_max(kDTypeOf<Code>));
+__device__ __forceinline__ CodeScale power_scale(DType codes, float amax) {
+    const unsigned x = __float_as_uint(amax), max = __float_as_uint(quantized_max(codes));
     const int quotient = static_cast<int>(x >> 23) - static_cast<int>(max >> 23) + 127 +
                          ((x & 0x7fffffu) > (max & 0x7fffffu) ? 1 : 0);
     constexpr unsigned kInfinity = 0x7f800000;
@@ -122,16 +123,15 @@ __device__ __forceinline__ float divided_by(float x) {
 }
 
 // The scale of a group (weft/narrow.h) whose largest magnitude is amax. `tensor`: the second level's, of ue4m3 scales.
-template <class Code>
-__device__ __forceinline__ CodeScale group_scale(float amax, DType scales, float tensor) {
-    if (scales == DType::ue8m0) return power_scale<Code>(amax);
+__device__ __forceinline__ CodeScale group_scale(DType codes, float amax, DType scales, float tensor) {
+    if (scales == DType::ue8m0) return power_scale(codes, amax);
     if (scales == DType::fp8_e4m3) {
         const e4m3 stored = from_float<e4m3>(divided_by<6>(tensor == 1.0f ? amax : amax * (1.0f / tensor)));
         const float scale = to_float(stored);
         const float inverse = fminf(fmaxf(1.0f / (scale * tensor), FLT_MIN), FLT_MAX);
         return {stored.__x, scale > 0.0f ? inverse : scale};
     }
-    const float scale = dynamic_scale(amax, kDTypeOf<Code>);
+    const float scale = dynamic_scale(amax, codes);
     return {__float_as_uint(scale), 1.0f / scale};
 }
 
@@ -195,19 +195,19 @@ template <int N>
 __device__ __forceinline__ void store_group(const GroupedRows& to, std::int64_t begin, std::int64_t row,
                                             std::int64_t column, int count, float (&values)[N], int lanes,
                                             float tensor) {
-    with_code(to.dtype, [&](auto* type) {
-        using Code = std::remove_pointer_t<decltype(type)>;
-        const float amax = warp_reduce(amax_of<Code>(values), AmaxOf<Code>{}, lanes);
-        const CodeScale scale = group_scale<Code>(amax, to.groups.dtype, tensor);
-        if (count <= 0) return;
-        const bool nan = !kHasNan<Code> && scale.inverse != scale.inverse;  // which the scale says
+    const AmaxOrNan largest{.keeps_nan = !has_nan(to.dtype)};
+    const float amax = warp_reduce(amax_of(to.dtype, values), largest, lanes);
+    if (count <= 0) return;
+    const CodeScale scale = group_scale(to.dtype, amax, to.groups.dtype, tensor);
+    const bool nan = largest.keeps_nan && scale.inverse != scale.inverse;  // which the scale says
 #pragma unroll
-        for (float& value : values) value = nan ? 0.0f : value * scale.inverse;
-        store_codes<Code>(to.data, begin + column, values, count, to.aligned);
-        const int columns_log2 = 31 - __clz(lanes * N);
-        const std::int64_t group = column >> columns_log2;
-        if (column == group << columns_log2) store_group_scale(to.groups, row, group, scale.bits);
+    for (float& value : values) value = nan ? 0.0f : value * scale.inverse;
+    with_code(to.dtype, [&](auto* type) {
+        store_codes<std::remove_pointer_t<decltype(type)>>(to.data, begin + column, values, count, to.aligned);
     });
+    const int columns_log2 = 31 - __clz(lanes * N);
+    const std::int64_t group = column >> columns_log2;
+    if (column == group << columns_log2) store_group_scale(to.groups, row, group, scale.bits);
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

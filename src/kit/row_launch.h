@@ -83,22 +83,25 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
                               RowForm form, bool scattered) {
     const Tensor& x = **inputs.begin();
     const Tensor& out = **outputs.begin();
-    const int element_bytes = bits(dtype) / 8, width = 16 / element_bytes;
+    const int element_bytes = bits(dtype) / 8;
     const auto same = [&](const Tensor* t) {
         return !*t || (t->dtype == dtype && t->rank > 0 && t->dim(-1) == x.dim(-1));
     };
+    const auto whole = [&](int width) { return rows_allow(width, inputs) && rows_allow(width, outputs); };
     RowProblem problem{.rows = row_count(x), .dim = x.dim(-1), .element_bytes = element_bytes};
-    problem.whole = rows_allow(width, inputs) && rows_allow(width, outputs);
     form.bias = form.bias || !kernels.plain;
     form.fp8 = kernels.fp8 && element_bytes == 2 && out.dtype == DType::fp8_e4m3;
-    // An op without a kernel of its own for a bias takes a mixed one, and so does its fp32.
+    // An op without a kernel of its own for a bias takes the mixed one, and so does its fp32.
     const bool biased =
         !kernels.plain || (kernels.biased && element_bytes == 2 && (!form.fp8 || kernels.biased_fp8));
     const bool one_output =
         std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
-    form.uniform = problem.whole && !scattered && problem.rows >> 31 == 0 && (form.fp8 || same(&out)) &&
-                   one_output && (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same);
+    form.uniform = !scattered && problem.rows >> 31 == 0 && (form.fp8 || same(&out)) && one_output &&
+                   (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same) &&
+                   whole(16 / element_bytes);
+    problem.whole = whole(kOctet);
     problem.form = form;
+    problem.octet_bytes = 16 * (x.dtype == DType::fp32 ? 2 : 1);
     return problem;
 }
 
@@ -111,13 +114,19 @@ inline void plan_shape(RowShape& shape, const RowProblem& problem, const RowPlan
     shape.cluster = plan.cluster;
 }
 
+// How a mixed kernel holds the rows of a plan.
+inline RowHold row_hold(const RowProblem& problem, const RowPlan& plan, int parts) {
+    return {.slots = plan.vectors, .parts = parts, .ragged = !problem.whole};
+}
+
 // Dependent, for row kernels wait before they touch memory.
 inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
     return {
         .grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
         .block = dim3(static_cast<unsigned>(plan.threads())),
         .cluster = static_cast<unsigned>(plan.cluster),
-        .balanced = fills_registers(plan.vectors),  // there are many rows: room counts, not which SM it is on
+        .balanced = plan.uniform && fills_registers(plan.vectors),  // there are many rows: room counts, not which SM
+        .dynamic_shared = held_bytes(plan, problem),
         .dependent = true};
 }
 
@@ -151,34 +160,31 @@ void with_full_form(const RowForm& wanted, F use) {
 }
 
 // Calls `use` with a null pointer to the element type, the elements of a vector and the number of vectors as constants,
-// and an object of the form's type (FormOf).
+// and an object of the form's type (FormOf). Of mixed kernels, which know no dtype, that is fp32.
 template <RowKernels kKernels, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
+    if (!plan.uniform) {
+        return use(static_cast<float*>(nullptr), std::integral_constant<int, kOctet>{},
+                   std::integral_constant<int, kStreamedRow>{}, MixedForm{});
+    }
     const RowForm wanted = row_form(plan, problem);
     with_wide_type(dtype, [&](auto* type) {
-        constexpr int kWidth = 16 / static_cast<int>(sizeof(*type));
-        const auto with_vectors = [&](auto width, auto form) {
-            const auto call = [&]<int kVectors>() {
-                if constexpr (weft::detail::row_compiled(kVectors, width(), form.kForm))
-                    use(type, width, std::integral_constant<int, kVectors>{}, form);
-            };
-            switch (plan.vectors) {
-                case 1: return call.template operator()<1>();
-                case 2: return call.template operator()<2>();
-                case 4: return call.template operator()<4>();
-                case 16: return call.template operator()<16>();
-                default: return call.template operator()<kStreamedRow>();
-            }
+        constexpr std::integral_constant<int, 16 / static_cast<int>(sizeof(*type))> kWidth;
+        constexpr bool kWide = kWidth() == 4;
+        const auto with_vectors = [&]<int kVectors>(auto form) {
+            use(type, kWidth, std::integral_constant<int, kVectors>{}, form);
         };
-        constexpr std::integral_constant<int, kWidth> kWhole;
-        constexpr bool kWide = kWidth == 4;
-        if (plan.width == 1) return with_vectors(std::integral_constant<int, 1>{}, MixedForm{});
-        if (!wanted.uniform) return with_vectors(kWhole, MixedForm{});
         if (fills_registers(plan.vectors)) {
             return with_full_form<kKernels, kWide>(
-                wanted, [&](auto form) { use(type, kWhole, std::integral_constant<int, 8>{}, form); });
+                wanted, [&](auto form) { with_vectors.template operator()<8>(form); });
         }
-        with_uniform_form<kKernels, kWide>(wanted, [&](auto form) { with_vectors(kWhole, form); });
+        with_uniform_form<kKernels, kWide>(wanted, [&](auto form) {
+            switch (plan.vectors) {
+                case 1: return with_vectors.template operator()<1>(form);
+                case 2: return with_vectors.template operator()<2>(form);
+                default: return with_vectors.template operator()<4>(form);
+            }
+        });
     });
 }
 

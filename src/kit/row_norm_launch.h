@@ -25,7 +25,7 @@ bool modulates_alone(const Op& op) {
 template <class Op>
 MixedNorm bind_norm(const Op& op) {
     MixedNorm p;
-    RowAffine& first = modulates_alone(op) ? p.weight : p.modulation[0];
+    RowAffine& first = modulates_alone(op) ? p.weight : p.maps[1];
     bind_rows(p.shape, p.places, op.x,
               {{&op.x, &p.in.x},
                {&op.residual, &p.in.residual},
@@ -35,17 +35,28 @@ MixedNorm bind_norm(const Op& op) {
                {&op.bias, &p.weight.shift},
                {&op.mod_scale, &first.scale, &op.mod_index},
                {&op.mod_shift, &first.shift, &op.mod_index},
-               {&op.mod_scale2, &p.modulation[1].scale, &op.mod_index},
-               {&op.mod_shift2, &p.modulation[1].shift, &op.mod_index},
+               {&op.mod_scale2, &p.maps[2].scale, &op.mod_index},
+               {&op.mod_shift2, &p.maps[2].shift, &op.mod_index},
                {&op.out, &p.to.out},
                {&op.out2, &p.second.out}});
     p.weight.offset = op.weight_offset;
-    for (RowAffine* map : {&first, &p.modulation[1]}) {
+    for (RowAffine* map : {&first, &p.maps[2]}) {
         if (map->scale.data == nullptr) continue;
         map->offset = op.mod_offset;
         map->tanh = op.mod_tanh;
     }
+    p.maps[0] = p.weight;
     return p;
+}
+
+// Of 16 bytes, for an octet of what a mixed kernel holds: x, and then the sums; and the residual.
+template <class Op>
+int residual_parts(const Op& op) {
+    return !op.residual ? 0 : op.residual.dtype == DType::fp32 ? 2 : 1;
+}
+template <class Op>
+int row_parts(const Op& op) {
+    return std::max(op.x.dtype == DType::fp32 ? 2 : 1, residual_parts(op));
 }
 
 // `kernels`: which uniform kernels the norm has; `scattered`: of bind_norm's shape.
@@ -62,8 +73,9 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, bool scattered)
     if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;
-        problem.group_lanes = problem.whole ? group_columns(scales.dtype) * problem.element_bytes / 16 : 1;
+        problem.group_lanes = problem.whole ? group_columns(scales.dtype) / kOctet : 1;
     }
+    problem.octet_bytes = 16 * (row_parts(op) + residual_parts(op));
     return problem;
 }
 
@@ -97,6 +109,7 @@ template <class Op>
 MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const RowPlan& plan) {
     plan_shape(p.shape, rows, plan);
     p.in.keep = plan.keep;
+    p.hold = row_hold(rows, plan, row_parts(op));
     if (op.scale) p.to.scale = op.scale.template as<float>();
     if (op.token_scale) p.to.token_scale = op.token_scale.template as<float>();
     p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);
@@ -112,36 +125,41 @@ std::string norm_config(const Op& op, const DeviceInfo& device) {
     return to_string(plan_rows(norm_problem(op, kKernels, bind_norm(op).shape.scattered), device));
 }
 
+// `kernel(type, width, vectors, form)` is the instantiation for a plan (with_row_kernel). A row that is not held needs
+// memory for its sums where no residual_out is given: `sums`, or scratch.
 template <RowKernels kKernels, class Op, class Kernel>
-void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel);
-
-template <RowKernels kKernels, class Op, class Kernel>
-void launch_norm_apart(const char* name, const Op& op, Context& context, Kernel kernel) {
-    const std::int64_t rows = row_count(op.x), dim = op.x.dim(-1);
-    Op normed = op;
-    normed.out = Tensor(context.scratch(static_cast<std::size_t>(rows * dim) * sizeof(float)), DType::fp32,
-                        std::span(op.out.shape, static_cast<std::size_t>(op.out.rank)), op.out.device);
-    normed.scale = normed.group_scale = normed.swizzled_scale = {};
-    launch_norm<kKernels>(name, normed, context, kernel);
-    const GroupedRows out = grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, kGroupWidth);
-    const RowTiles tiles = tile_groups(rows, dim, out.groups.dtype, context.info());
-    launch("store_groups_apart", store_groups_apart<float>, tiles.shape(), context.stream(),
-           PlainRows<float, kGroupWidth>{vector_rows(normed.out, kGroupWidth), {}, dim}, out, tiles);
-}
-
-// `kernel(type, width, vectors, form)` is the instantiation for a plan (with_row_kernel).
-template <RowKernels kKernels, class Op, class Kernel>
-void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
-    const MixedNorm bound = bind_norm(op);
-    const RowProblem rows = norm_problem(op, kKernels, bound.shape.scattered);
-    if (groups_apart(op, rows)) return launch_norm_apart<kKernels>(name, op, context, kernel);
+void launch_norm_rows(const char* name, Op op, Context& context, void* sums, Kernel kernel) {
+    const RowProblem rows = norm_problem(op, kKernels, bind_norm(op).shape.scattered);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
-    const MixedNorm p = norm_params(bound, op, rows, plan);
+    if (plan.vectors == kStreamedRow && op.residual && !op.residual_out) {
+        if (sums == nullptr) sums = context.scratch(static_cast<std::size_t>(bytes(op.residual.dtype, op.x.numel())));
+        op.residual_out = Tensor(sums, op.residual.dtype,
+                                 std::span(op.x.shape, static_cast<std::size_t>(op.x.rank)), op.x.device);
+    }
+    const MixedNorm p = norm_params(bind_norm(op), op, rows, plan);
     with_row_kernel<kKernels>(norm_dtype(op), rows, plan,
                               [&](auto* type, auto width, auto vectors, auto form) {
                                   launch(name, kernel(type, width, vectors, form), row_launch(plan, rows),
                                          context.stream(), static_cast<const NormOf<decltype(form)>&>(p));
                               });
+}
+
+template <RowKernels kKernels, class Op, class Kernel>
+void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
+    if (!groups_apart(op, norm_problem(op, kKernels, false)))
+        return launch_norm_rows<kKernels>(name, op, context, nullptr, kernel);
+    const std::int64_t rows = row_count(op.x), dim = op.x.dim(-1);
+    const auto normed_bytes = static_cast<std::size_t>((rows * dim + 63) / 64) * 64 * sizeof(float);
+    auto* const scratch = static_cast<char*>(context.scratch(normed_bytes * (op.residual ? 2 : 1)));
+    Op normed = op;
+    normed.out = Tensor(scratch, DType::fp32, std::span(op.out.shape, static_cast<std::size_t>(op.out.rank)),
+                        op.out.device);
+    normed.scale = normed.group_scale = normed.swizzled_scale = {};
+    launch_norm_rows<kKernels>(name, normed, context, op.residual ? scratch + normed_bytes : nullptr, kernel);
+    const GroupedRows out = grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, kGroupWidth);
+    const RowTiles tiles = tile_groups(rows, dim, out.groups.dtype, context.info());
+    launch("store_groups_apart", store_groups_apart<float>, tiles.shape(), context.stream(),
+           PlainRows<float, kGroupWidth>{vector_rows(normed.out, kGroupWidth), {}, dim}, out, tiles);
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kit/convert.cuh"
 #include "kit/divisor.cuh"
@@ -93,10 +92,6 @@ struct RunRow {
     }
 };
 
-// An element's place in its row: an int, which spares address arithmetic, where V vectors are all that a thread has.
-template <int V>
-using RowIndex = std::conditional_t<(V > 0), int, std::int64_t>;
-
 // Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row
 // has dim 0: it loads and stores nothing but takes part in reductions.
 struct RowPart {
@@ -140,63 +135,19 @@ struct RowPart {
 
     // Where slot v of V lies from there.
     template <int N, int V>
-    __device__ __forceinline__ RowIndex<V> index(int v) const {
+    __device__ __forceinline__ int index(int v) const {
         return fills_registers(V) ? v * step * N : (first + v * step) * N;
     }
 
-    // use(slot, index) for each vector of the thread, V or as many as there are; it lies at origin() + index.
-    // before(index) is called before each run of kRun of them, with the index of its first. kUnroll: how often the loop
-    // over a row that is not held is written out; what is written out is written for every choice of dtypes in it.
-    template <int N, int V, int kRun = 1, int kUnroll = 1, class Use, class Before>
-    __device__ __forceinline__ void each(Use use, Before before) const {
-        if constexpr (fills_registers(V)) {
-            const int held = slots<N>();
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                if (v < held) use(v, index<N, V>(v));
-            }
-        } else if constexpr (V > 0) {
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                const int at = index<N, V>(v);
-                if (v % kRun == 0) before(at);
-                if (at < static_cast<int>(dim)) use(v, at);
-            }
-        } else {
-            const std::int64_t stride = std::int64_t{step} * N;
-            int v = 0;
-#pragma unroll kUnroll
-            for (std::int64_t index = std::int64_t{first} * N; index < dim; index += stride) {
-                before(index);
-                use(v++, index);
-            }
-        }
-    }
+    // use(slot, index) for each vector of the thread, V at most; it lies at origin() + index.
     template <int N, int V, class Use>
     __device__ __forceinline__ void each(Use use) const {
-        each<N, V>(use, [](RowIndex<V>) {});
-    }
-
-    // use(slot, index) for every slot that some thread of the group may have, all threads together: of a slot that the
-    // calling one lacks, the index is dim or more. Registers are not full.
-    template <int N, int V, int kRun, class Use, class Before>
-    __device__ __forceinline__ void each_slot(Use use, Before before) const {
-        static_assert(!fills_registers(V));
-        const std::int64_t stride = std::int64_t{step} * N;
-        if constexpr (V > 0) {
+        static_assert(V > 0);
+        const int held = fills_registers(V) ? slots<N>() : 0;
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
-                const int at = index<N, V>(v);
-                if (v % kRun == 0) before(at);
-                if (v * stride < shape.dim) use(v, at);
-            }
-        } else {
-            int v = 0;
-            for (std::int64_t begin = 0; begin < shape.dim; begin += stride) {
-                const std::int64_t at = begin + std::int64_t{first} * N;
-                before(at);
-                use(v++, at);
-            }
+        for (int v = 0; v < V; ++v) {
+            const int at = index<N, V>(v);
+            if (fills_registers(V) ? v < held : at < static_cast<int>(dim)) use(v, at);
         }
     }
 
@@ -222,7 +173,7 @@ class RowSlice {
     __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, Policy... policy) {
         const T* data = part.origin<N, V>(part.begin<const T>(from));
         from_ = data;
-        part.each<N, V>([&](int v, RowIndex<V> index) {
+        part.each<N, V>([&](int v, int index) {
             if (kHeld < V && v >= kHeld) return;
             held_[v] = load_words<N>(data + index, policy...);
         });
@@ -234,7 +185,7 @@ class RowSlice {
         Vec<T, N> padding;
 #pragma unroll
         for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
-        part.each<N, V>([&](int v, RowIndex<V>) { held_[place(v)] = as_words(padding); });
+        part.each<N, V>([&](int v, int) { held_[place(v)] = as_words(padding); });
     }
 
     __device__ __forceinline__ void get(int v, float (&to)[N]) const {
@@ -258,128 +209,6 @@ class RowSlice {
 
     Words<T, N> held_[kHeld];
     const T* from_ = nullptr;
-};
-
-// V vectors of an operand of any dtype, of which the dtype is asked twice: when all are asked for, and when all are made
-// fp32 (`widen`). Where it is absent, or one element for the row, every element is that number.
-template <int N, int V>
-class AnySlice {
-   public:
-    __device__ __forceinline__ void load_or(float fill, const RowPart& part, const RowOperand& from) {
-        dtype_ = from.dtype;
-        if (from.data == nullptr || from.single) {
-            if (from.single && part.present) fill = load_as(dtype_, from.data, part.offset(from));
-#pragma unroll
-            for (auto& vector : held_) {
-#pragma unroll
-                for (float& element : vector.at) element = fill;
-            }
-            dtype_ = DType::fp32;
-        } else if (dtype_ == DType::fp32) {
-            fetch<float>(part, from);
-        } else {
-            fetch<bf16>(part, from);  // or fp16: what counts here is the size
-        }
-    }
-    __device__ __forceinline__ void widen() {
-        if (dtype_ == DType::bf16) return widen_from<bf16>();
-        if (dtype_ == DType::fp16) return widen_from<half>();
-    }
-    __device__ __forceinline__ void get(int v, float (&to)[N]) const {
-#pragma unroll
-        for (int i = 0; i < N; ++i) to[i] = held_[v].at[i];
-    }
-
-   private:
-    struct Floats {
-        float at[N];
-    };
-    template <class T>
-    __device__ __forceinline__ void fetch(const RowPart& part, const RowOperand& from) {
-        const T* data = part.begin<const T>(from);
-        part.each<N, V>([&](int v, RowIndex<V> index) {
-            const Words<T, N> words = load_words<N>(data + index);
-            memcpy(&held_[v], &words, sizeof(words));
-        });
-    }
-    template <class T>
-    __device__ __forceinline__ void widen_from() {
-#pragma unroll
-        for (Floats& vector : held_) {
-            Words<T, N> words;
-            memcpy(&words, &vector, sizeof(words));
-            to_floats(as_vector<T, N>(words), vector.at);
-        }
-    }
-
-    Floats held_[V];
-    DType dtype_;
-};
-
-// How many vectors of an operand of any dtype a thread asks for before it uses the first: 8 elements at most, which are 8
-// registers of fp32.
-template <int N, int V>
-inline constexpr int kRowRun = V <= 0      ? 1
-                               : V < 8 / N ? V
-                                           : 8 / N;
-
-// An operand of any dtype, which is read where it is used: kRun vectors at a time, of which the dtype is asked once.
-// Where it is absent it is `fill`.
-template <int N, int kRun>
-class LateOperand {
-   public:
-    __device__ __forceinline__ LateOperand(const RowPart& part, const RowOperand& from, float fill = 0.0f)
-        : dtype_(from.dtype), fill_(fill) {
-        if (from.data == nullptr) return;
-        const std::int64_t at = part.offset(from);
-        if (from.single) {
-            if (part.present) fill_ = load_as(dtype_, from.data, at);
-        } else {
-            data_ = static_cast<const char*>(from.data) + at * (dtype_ == DType::fp32 ? 4 : 2);
-        }
-    }
-
-    // The vectors from `index` on that belong to the calling thread.
-    __device__ __forceinline__ void fetch(const RowPart& part, std::int64_t index) {
-        if (data_ == nullptr) return;
-        with_width([&](auto* type) {
-            using T = std::remove_pointer_t<decltype(type)>;
-#pragma unroll
-            for (int k = 0; k < kRun; ++k) {
-                const std::int64_t at = index + static_cast<std::int64_t>(k) * part.step * N;
-                if (at >= part.dim) continue;
-                const Words<T, N> words = load_words<N>(reinterpret_cast<const T*>(data_) + at);
-                memcpy(&raw_[k], &words, sizeof(words));
-            }
-        });
-    }
-    // Vector k of those.
-    __device__ __forceinline__ void get(int k, float (&to)[N]) const {
-        if (data_ == nullptr) {
-#pragma unroll
-            for (int i = 0; i < N; ++i) to[i] = fill_;
-            return;
-        }
-        with_wide_type(dtype_, [&](auto* type) {
-            using T = std::remove_pointer_t<decltype(type)>;
-            Words<T, N> words;
-            memcpy(&words, &raw_[k], sizeof(words));
-            to_floats(as_vector<T, N>(words), to);
-        });
-    }
-
-   private:
-    // What is moved: the element's size is all that counts.
-    template <class F>
-    __device__ __forceinline__ void with_width(F use) const {
-        if (dtype_ == DType::fp32) return use(static_cast<float*>(nullptr));
-        use(static_cast<bf16*>(nullptr));
-    }
-
-    Words<float, N> raw_[kRun];
-    const char* data_ = nullptr;
-    DType dtype_;
-    float fill_;
 };
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -15,17 +15,21 @@ namespace weft {
 // Vectors that a thread holds of a row that is not held: it is read again.
 inline constexpr int kStreamedRow = 0;
 
+// Elements of a mixed kernel's vector.
+inline constexpr int kOctet = 8;
+
 // Whether a thread that holds so many vectors has registers for little else: what else it needs of a row is asked for
 // late, and is made again rather than kept.
 constexpr bool fills_registers(int vectors) { return vectors == 8; }
 
 struct RowPlan {
-    int width = 1;    // elements of a vector: 16 bytes of them, or 1 where rows have tails or begin unaligned
-    int vectors = 1;  // vectors of a row that a thread holds in registers, or kStreamedRow
+    int width = 1;    // elements of a vector: 16 bytes of them, or kOctet in a mixed kernel
+    int vectors = 1;  // vectors of a row that a thread holds, or kStreamedRow
     int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
     int rows = 1;     // rows of a block
     int cluster = 1;  // blocks that share a row
     bool keep = false;  // L2 keeps the rows that are read after all else
+    bool uniform = true;  // of a uniform kernel, which holds rows in registers; a mixed one in shared memory
 
     int threads() const { return lanes * rows; }
     std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
@@ -36,17 +40,17 @@ inline std::string to_string(const RowPlan& plan) {
     const std::string home = plan.vectors == kStreamedRow ? "streamed" : std::to_string(plan.vectors);
     return "lanes=" + std::to_string(plan.lanes) + " vectors=" + home + "x" + std::to_string(plan.width) +
            " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster) +
-           (plan.keep ? " l2=input" : "");
+           (plan.keep ? " l2=input" : "") + (plan.uniform ? "" : " mixed");
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
 // whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3. Which of the two,
 // and whether there is a residual, it knows as well: a branch that is not taken still costs instructions and registers.
 // Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs;
-// mixed kernels decide everything there.
+// the mixed kernel, of which an op has one, decides everything there.
 struct RowForm {
     bool uniform = false;
-    bool bias = true;  // is there; of mixed kernels and of eight vectors: may be, like the next two
+    bool bias = true;  // is there; of eight vectors: may be, like the next two
     bool residual = true;
     bool fp8 = true;
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
@@ -60,8 +64,9 @@ struct RowKernels {
 // How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or
 // two vectors a thread, and eight vectors to no other.
 constexpr GroupScope row_scope(int vectors, const RowForm& form) {
+    if (!form.uniform) return GroupScope::any;
     if (fills_registers(vectors)) return GroupScope::cluster;
-    return vectors == 1 || (form.uniform && vectors == 2) ? GroupScope::local : GroupScope::any;
+    return vectors <= 2 ? GroupScope::local : GroupScope::any;
 }
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
@@ -71,19 +76,20 @@ struct FormOf {
 };
 using MixedForm = FormOf<false, true>;
 
-// What a plan is made for: rows of dim elements, which may be moved as whole 16-byte vectors or not.
+// What a plan is made for: rows of dim elements, which may be moved as whole vectors or not.
 struct RowProblem {
     std::int64_t rows = 0, dim = 0;
     int element_bytes = 2;
     bool whole = true;
     RowForm form{};
-    int group_lanes = 1;  // lanes of a warp that have a group of columns, which share a scale
+    int group_lanes = 1;   // lanes of a warp that have a group of columns, which share a scale
+    int octet_bytes = 16;  // of shared memory that a mixed kernel holds an octet in
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
 
-// The form of the kernel that a plan runs in: a row that is not held in registers is a matter of mixed ones.
+// The form of the kernel that a plan runs in.
 inline RowForm row_form(const RowPlan& plan, const RowProblem& problem) {
-    if (!problem.form.uniform || plan.vectors <= 0) return {};
+    if (!plan.uniform) return {};
     RowForm form = problem.form;
     if (fills_registers(plan.vectors)) form.residual = form.fp8 = true;
     return form;
@@ -91,32 +97,24 @@ inline RowForm row_form(const RowPlan& plan, const RowProblem& problem) {
 
 namespace detail {
 
-// The closed list of row kernels, for each element type of the row and, where they are uniform, each form that the op has.
-// What each entry is for:
+// The closed list of uniform row kernels, for each element type of the row and each form that the op has. What each entry
+// is for:
 //
-//   uniform  1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
-//            8                long rows of a cluster: fewer blocks meet for a row
-//   mixed    1                rows of some hundred elements (heads)
-//            4                all other whole vectors
-//            4, 16 elements   rows that are no whole vectors: as many bytes in flight
-//            streamed         what no cluster holds
+//   1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
+//   8                long rows of a cluster: fewer blocks meet for a row
 //
 // Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
-inline constexpr int kRowVectors[] = {1, 2, 4, 8, 16};
-constexpr bool row_compiled(int vectors, int width, const RowForm& form) {
-    if (form.uniform) return width > 1 && (vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8);
-    if (vectors == kStreamedRow || vectors == 4) return true;
-    return vectors == (width > 1 ? 1 : 16);
-}
+inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (fills_registers(vectors)) return form.bias ? 640 : 768;     // these leave 96 and 80 registers
-    if (form.uniform && form.residual && vectors == 2) return 640;  // which leaves 48
-    return form.uniform && !(form.bias && vectors == 4) ? 1024 : 512;
+    if (!form.uniform) return 384;  // which leaves 80
+    if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
+    if (form.residual && vectors == 2) return 640;               // which leaves 48
+    return form.bias && vectors == 4 ? 512 : 1024;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
+    if (!form.uniform) return 80;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
-    if (!form.uniform) return vectors <= 1 ? 64 : 96;
     return vectors == 1 ? 32 : vectors == 2 ? 48 : 64;
 }
 
@@ -152,10 +150,9 @@ inline double halvings(const RowPlan& plan) {
 }
 
 // The share of the time that the blocks of a cluster wait for each other: it grows with each halving, and less where
-// a thread has more to load in between. (Fitted to uniform kernels alone.)
-inline double exchange_cost(const RowPlan& plan, const RowProblem& problem) {
+// a thread has more to load in between.
+inline double exchange_cost(const RowPlan& plan) {
     const double split = halvings(plan);
-    if (!row_form(plan, problem).uniform) return 0.01 * split;
     return (fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
 }
 
@@ -170,31 +167,25 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
         const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
         const auto slots = static_cast<double>((problem.dim + each - 1) / each);
         const double waves = static_cast<double>(plan.blocks(problem.rows)) / (device.sms * resident);
-        return 1000 - slots - 3 * std::max(0.0, waves - 1) - (plan.vectors <= 0 ? 2 : 0) -
-               (plan.cluster > 1 ? 2 : 0) - 0.5 * halvings(plan) - (plan.lanes > 32 ? 0.25 : 0) -
-               (plan.lanes > 512 ? 1.5 : 0);
+        return 1000 - slots - 3 * std::max(0.0, waves - 1) - (plan.cluster > 1 ? 2 : 0) -
+               0.5 * halvings(plan) - (plan.lanes > 32 ? 0.25 : 0) - (plan.lanes > 512 ? 1.5 : 0);
     }
     static constexpr double kOverlap[] = {0, 0.6, 0.93, 0.96, 1};
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
     return 10 +
-           std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan, problem)) -
+           std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan)) -
            home_burden(plan);
 }
 
-// The plan that gives `vectors` to each thread and `cluster` blocks to a row; lanes = 0 where there is none.
+// The uniform plan that gives `vectors` to each thread and `cluster` blocks to a row; lanes = 0 where there is none.
 inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster) {
-    RowPlan plan{
-        .width = problem.whole ? 16 / problem.element_bytes : 1, .vectors = vectors, .cluster = cluster};
+    RowPlan plan{.width = 16 / problem.element_bytes, .vectors = vectors, .cluster = cluster};
     const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
     const std::int64_t apart = std::int64_t{vectors} * cluster;
-    // Lanes of a row that read side by side: 256 bytes, where the row has them.
-    const std::int64_t side_by_side = plan.width == 1 ? 32 : 16;
-    plan.lanes = row_lanes(std::max(
-        {(all + apart - 1) / apart, std::min(all, side_by_side), std::int64_t{problem.group_lanes}}));
-    if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1 && !(vectors == 4 && plan.width == 1))
-        return {.lanes = 0};
+    constexpr std::int64_t kSideBySide = 16;  // lanes of a row: 256 bytes, where the row has them
+    plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, kSideBySide)));
+    if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     const RowForm form = row_form(plan, problem);
-    if (!row_compiled(vectors, plan.width, form)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     const GroupScope scope = row_scope(vectors, form);
     if (cluster > 1 ? scope == GroupScope::local : scope == GroupScope::cluster) return {.lanes = 0};
@@ -202,26 +193,54 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     return plan;
 }
 
+// The plan of a mixed kernel. Of many rows a thread has four octets, which spread the cost of beginning a row; of few it
+// has one, and waits least. Blocks of a cluster share a row where one would hold more than kHeld bytes, of which an SM
+// has room for three, or where few rows would leave a thread with more than four.
+inline RowPlan mixed_plan(const RowProblem& problem, int most_blocks, const DeviceInfo& device) {
+    constexpr std::int64_t kMost = row_threads(kStreamedRow, {}), kMany = 4, kHeld = 64 * 1024, kSideBySide = 8;
+    const std::int64_t octets = std::max<std::int64_t>((problem.dim + (problem.whole ? 0 : kOctet - 1) + kOctet - 1) / kOctet, 1);
+    const bool few = problem.rows * octets * 16 <= 65536 * std::int64_t{device.sms};
+    RowPlan plan{.width = kOctet, .uniform = false};
+    const std::int64_t lanes = std::max({(octets + kMany - 1) / kMany, few ? octets : std::min(octets, kSideBySide),
+                                         std::int64_t{problem.group_lanes}});
+    plan.lanes = row_lanes(std::min(lanes, kMost));
+    const auto slots = [&] {
+        const std::int64_t all = std::int64_t{plan.lanes} * plan.cluster;
+        return (octets + all - 1) / all;
+    };
+    const auto held = [&] { return slots() * plan.lanes * problem.octet_bytes; };
+    while (plan.cluster < most_blocks && plan.lanes == kMost && (held() > kHeld || (few && slots() > kMany)))
+        plan.cluster *= 2;
+    plan.rows = plan.lanes <= 32 ? 128 / plan.lanes : 1;
+    const bool fits = held() * plan.rows + kRowStatic <= device.shared_per_block;
+    plan.vectors = fits ? static_cast<int>(slots()) : kStreamedRow;
+    return plan;
+}
+
 }  // namespace detail
 
 inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
     const int most_blocks = device.arch >= 90 ? std::max(device.max_cluster, 1) : 1;
-    RowPlan best{.width = problem.whole ? 16 / problem.element_bytes : 1,
-                 .vectors = kStreamedRow,
-                 .lanes = 512,
-                 .rows = 1,
-                 .cluster = most_blocks};
+    RowPlan best{.uniform = false};
     double best_score = -1;
     const auto consider = [&](int vectors, int cluster) {
         const RowPlan plan = detail::row_candidate(problem, vectors, cluster);
         const double score = plan.lanes > 0 ? detail::row_score(plan, problem, device) : -1;
         if (score > best_score) best = plan, best_score = score;
     };
-    for (int cluster = 1; cluster <= most_blocks; cluster *= 2) {
+    for (int cluster = 1; problem.form.uniform && cluster <= most_blocks; cluster *= 2) {
         for (const int held : detail::kRowVectors) consider(held, cluster);
     }
+    if (!best.uniform) best = detail::mixed_plan(problem, most_blocks, device);
     best.keep = l2_keeps_input(problem.rows * problem.dim * problem.element_bytes, device);
     return best;
+}
+
+// Dynamic shared memory of a block.
+inline std::size_t held_bytes(const RowPlan& plan, const RowProblem& problem) {
+    return plan.uniform ? 0
+                        : static_cast<std::size_t>(plan.threads()) * static_cast<std::size_t>(plan.vectors) *
+                              static_cast<std::size_t>(problem.octet_bytes);
 }
 
 // Plans made before, for callers that launch the same shapes over and over: making one takes about a

@@ -1,6 +1,7 @@
-// The last phase of row kernels (kit/row.cuh): where a mapped row goes.
+// The last phase of row kernels: where a mapped row goes, of a uniform kernel (kit/row.cuh) or a mixed one.
 #pragma once
 
+#include "kit/mixed_row.cuh"
 #include "kit/narrow.cuh"
 #include "kit/row.cuh"
 
@@ -19,24 +20,19 @@ __device__ __forceinline__ float static_scale(const RowOutput& to) {
     return to.scale == nullptr ? 1.0f : *to.scale;
 }
 
-// Calls use(slot, index, values) with the mapped values of each vector of the row. A map may have a function
-// before(index), to be called before each run of vectors.
-template <class Row, class Map, class Use>
-__device__ __forceinline__ void each_mapped(const Row& row, const Map& map, Use use) {
-    constexpr int N = Row::kWidth;
-    const auto mapped = [&](int v, typename Row::Index index, float (&x)[N]) {
-        map(v, index, x);
-        use(v, index, x);
-    };
-    if constexpr (requires { map.before; }) {
-        each_vector(row, mapped, map.before);
-    } else {
-        each_vector(row, mapped, [](typename Row::Index) {});
-    }
+// The scale of a row that the row's largest magnitude gives; stored, too. `amax`: of the thread's part. All threads of the
+// group call this.
+template <class Row, GroupScope kScope>
+__device__ __forceinline__ float store_token_scale(const Row& row, Group<kScope>& group, const RowOutput& to,
+                                                   float amax, AmaxOrNan largest) {
+    const float scale = dynamic_scale(group.reduce(amax, largest), to.out.dtype);
+    if (row.part.first == 0 && row.part.present) to.token_scale[row.part.at.row] = scale;
+    return scale;
 }
 
-// map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by `inverse` (1 where
-// out is not fp8). Decided outside of the loop: rows that go to T, and uniform ones that go to e4m3.
+// Of a uniform row: map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by
+// `inverse` (1 where out is not fp8) and stored as T or e4m3. The row is mapped once more where each has a scale. All
+// threads of the group call this. `scale`: static_scale's.
 template <class T, class Row, class Map>
 __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse,
                                              const Map& map) {
@@ -45,7 +41,8 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
     const auto store_all = [&](auto* type, bool scaled) {
         using Out = std::remove_pointer_t<decltype(type)>;
         Out* out = row.part.template origin<N, V>(static_cast<Out*>(to.data) + begin);
-        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
+        row.each([&](int v, int index, float (&x)[N]) {
+            map(v, index, x);
             if (scaled) {
 #pragma unroll
                 for (float& value : x) value *= inverse;
@@ -53,69 +50,66 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
             store_aligned(out + index, from_floats<Out>(x));
         });
     };
-    constexpr bool kNarrow = Row::kForm.uniform && Row::kForm.fp8 && sizeof(T) != 4;
-    if constexpr (kNarrow && !fills_registers(V)) return store_all(static_cast<e4m3*>(nullptr), true);
-    if ((Row::kForm.uniform && !kNarrow) || to.dtype == kDTypeOf<T>)
-        return store_all(static_cast<T*>(nullptr), false);
-    if constexpr (kNarrow) {
-        store_all(static_cast<e4m3*>(nullptr), true);
-    } else if constexpr (!Row::kForm.uniform) {
-        each_mapped(row, map, [&](int, typename Row::Index index, float (&x)[N]) {
-#pragma unroll
-            for (float& value : x) value *= inverse;
-            with_type(to.dtype, [&](auto* type) {
-                using Out = std::remove_pointer_t<decltype(type)>;
-                Out* out = row.part.template origin<N, V>(static_cast<Out*>(to.data) + begin);
-                store_aligned(out + index, from_floats<Out>(x));
-            });
-        });
+    if constexpr (Row::kForm.fp8 && sizeof(T) != 4) {
+        // Known where the form says what out is, and not only what it may be.
+        if (!fills_registers(V) || to.dtype != kDTypeOf<T>) return store_all(static_cast<e4m3*>(nullptr), true);
     }
+    store_all(static_cast<T*>(nullptr), false);
 }
-
-// With a scale for each group of columns, which neighbouring lanes hold: a group has no more lanes than the row. All
-// threads of the block call this. `tensor`: the scale over those of the groups.
-template <class Row, class Map>
-__device__ __forceinline__ void store_grouped(const Row& row, const RowOutput& to, const GroupScales& groups,
-                                              float tensor, const Map& map) {
-    constexpr int N = Row::kWidth;
-    const GroupedRows out{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = groups};
-    const std::int64_t begin = row.part.offset(to.out);
-    const int lanes = group_columns(groups.dtype) / N;
-    const auto store = [&](int v, typename Row::Index index, float (&x)[N], bool there) {
-        if (there) map(v, index, x);
-        store_group(out, begin, row.part.at.row, index, there ? N : 0, x, lanes, tensor);
-    };
-    if constexpr (requires { map.before; }) {
-        each_slot(row, store, map.before);
-    } else {
-        each_slot(row, store, [](typename Row::Index) {});
-    }
-}
-
-// The same where fewer bits may have a scale: the map is called once more where that is the row's. All threads of the
-// group call this. `scale`: static_scale's.
 template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
                                           float scale, const Map& map) {
     if (Row::kForm.fp8 && to.token_scale != nullptr) [[unlikely]] {
-        // Of what a uniform row is stored as, NaN has codes.
-        const AmaxOrNan largest{.keeps_nan = !Row::kForm.uniform && to.out.dtype == DType::int8};
+        const AmaxOrNan largest{.keeps_nan = false};  // e4m3 has a code for NaN
         float amax = 0.0f;
-        each_mapped(row, map, [&](int, typename Row::Index, float (&x)[Row::kWidth]) {
+        row.each([&](int v, int index, float (&x)[Row::kWidth]) {
+            map(v, index, x);
 #pragma unroll
             for (const float value : x) amax = largest(amax, fabsf(value));
         });
-        scale = dynamic_scale(group.reduce(amax, largest), to.out.dtype);
-        if (row.part.first == 0 && row.part.present) to.token_scale[row.part.at.row] = scale;
+        scale = store_token_scale(row, group, to, amax, largest);
     }
     store_mapped<T>(row, to.out, 1.0f / scale, map);
+}
+
+// Of a mixed row: map(place, values), to any dtype. `groups`: of columns that have a scale each, which neighbouring lanes
+// find: a group has no more of them than the row, and no row is ragged; or null. All threads of the block call this. The
+// map is written once, and what follows it chosen there: it is most of the kernel's code.
+template <GroupScope kScope, class Map>
+__device__ __forceinline__ void store_mixed(const MixedRow& row, Group<kScope>& group, const RowOutput& to,
+                                            const GroupScales* groups, const Map& map) {
+    const OctetRow out = row.row_of(to.out);
+    const AmaxOrNan largest{.keeps_nan = to.out.dtype == DType::int8};  // which has no code for it
+    float scale = static_scale(to), amax = 0.0f;
+#pragma unroll 1
+    for (int pass = to.token_scale != nullptr ? 0 : 1; pass < 2; ++pass) {
+        const float inverse = 1.0f / scale;
+        row.each_slot([&](const OctetPlace& place, float (&x)[kOctet]) {
+            if (place.there()) map(place, x);
+            if (pass == 0) {
+#pragma unroll
+                for (int i = 0; i < kOctet; ++i)
+                    if (place.has(i)) amax = largest(amax, fabsf(x[i]));
+            } else if (groups != nullptr) {
+                const int lanes = group_columns(groups->dtype) / kOctet;
+                const GroupedRows codes{
+                    .data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
+                store_group(codes, row.part.offset(to.out), row.part.at.row, std::int64_t{place.octet} * kOctet,
+                            place.to, x, lanes, scale);
+            } else if (place.there()) {
+#pragma unroll
+                for (float& value : x) value *= inverse;
+                out.write(place, narrow(x, out.dtype));
+            }
+        });
+        if (pass == 0) scale = store_token_scale(row, group, to, amax, largest);
+    }
 }
 
 // Threads of a block that a row kernel is compiled for.
 constexpr int row_bound(int vectors, RowForm form) { return weft::detail::row_threads(vectors, form); }
 // And how many blocks of so many an SM is to have room for: what its registers allow, as plans count on.
 constexpr int row_blocks(int vectors, RowForm form) {
-    if (!form.uniform) return 1;
     return 65536 / (weft::detail::row_registers(vectors, form) * row_bound(vectors, form));
 }
 

@@ -17,18 +17,21 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
                  " of " + std::to_string(problem.element_bytes) + " bytes" +
                  (problem.whole ? problem.form.uniform ? "" : ", mixed" : ", not whole") + ": " +
                  to_string(plan));
-    EXPECT_EQ(plan.width, problem.whole ? 16 / problem.element_bytes : 1);
-    EXPECT_TRUE(detail::row_compiled(plan.vectors, plan.width, row_form(plan, problem)));
+    EXPECT_EQ(plan.width, plan.uniform ? 16 / problem.element_bytes : kOctet);
+    EXPECT_TRUE(problem.form.uniform || !plan.uniform);
+    EXPECT_LE(held_bytes(plan, problem) + detail::kRowStatic, static_cast<std::size_t>(device.shared_per_block));
     EXPECT_LE(plan.threads(), detail::row_threads(plan.vectors, row_form(plan, problem)));
     EXPECT_EQ(plan.threads() % 32, 0);
-    EXPECT_GE(detail::resident_blocks(plan, problem, device), 1);
+    EXPECT_TRUE(!plan.uniform || detail::resident_blocks(plan, problem, device) >= 1);
     EXPECT_LE(plan.cluster, device.arch >= 90 ? device.max_cluster : 1);
     EXPECT_TRUE(plan.lanes > 32 ? plan.rows == 1 && plan.lanes % 32 == 0
                                 : (plan.lanes & (plan.lanes - 1)) == 0);
     EXPECT_TRUE(plan.cluster == 1 || plan.lanes > 32) << "blocks of a cluster share one row each";
     EXPECT_GE(plan.blocks(problem.rows) * plan.rows, problem.rows * plan.cluster);
     if (plan.vectors > 0) {
-        EXPECT_GE(std::int64_t{plan.lanes} * plan.cluster * plan.vectors * plan.width, problem.dim);
+        // A ragged row may begin anywhere in its first octet.
+        EXPECT_GE(std::int64_t{plan.lanes} * plan.cluster * plan.vectors * plan.width,
+                  problem.dim + (problem.whole ? 0 : kOctet - 1));
     }
 }
 
@@ -42,8 +45,10 @@ TEST(RowPlan, IsOneThatAKernelTakes) {
                 for (const int bytes : {2, 4}) {
                     for (const bool whole : {false, true}) {
                         for (const bool uniform : {false, true}) {
-                            if ((whole && dim % (16 / bytes) != 0) || (uniform && !whole)) continue;
-                            expect_valid({rows, dim, bytes, whole, {uniform}}, *find_device(name));
+                            if ((whole && dim % kOctet != 0) || (uniform && !whole)) continue;
+                            RowProblem problem{rows, dim, bytes, whole, {uniform}};
+                            for (problem.octet_bytes = 16; problem.octet_bytes <= 64; problem.octet_bytes *= 2)
+                                expect_valid(problem, *find_device(name));
                         }
                     }
                 }
@@ -52,7 +57,7 @@ TEST(RowPlan, IsOneThatAKernelTakes) {
     }
 }
 
-// Rows in registers wherever the device can: a row is read once.
+// Rows in registers or in shared memory wherever the device can: a row is read once.
 TEST(RowPlan, ReadsRowsOnce) {
     const DeviceInfo& h200 = *find_device("h200");
     for (const std::int64_t dim : {256, 4096, 16384, 65536, 131072, 262144}) {
@@ -64,9 +69,12 @@ TEST(RowPlan, ReadsRowsOnce) {
         }
     }
     EXPECT_NE(plan_rows({8192, 50257, 2, false, {}}, h200).vectors, kStreamedRow);
+    EXPECT_NE(plan_rows({8192, 1 << 20, 2, false, {}}, h200).vectors, kStreamedRow);
+    EXPECT_EQ(plan_rows({8192, 1 << 22, 2, false, {}}, h200).vectors, kStreamedRow);
     const DeviceInfo& a100 = *find_device("a100");
     EXPECT_NE(plan_rows({4096, 32768, 2, true, {true, false}}, a100).vectors, kStreamedRow);
-    EXPECT_EQ(plan_rows({4096, 65536, 2, true, {true}}, a100).vectors, kStreamedRow);
+    EXPECT_NE(plan_rows({4096, 65536, 2, true, {true}}, a100).vectors, kStreamedRow);
+    EXPECT_EQ(plan_rows({4096, 98304, 2, true, {true}}, a100).vectors, kStreamedRow);
 }
 
 // A uniform call runs in a uniform kernel as long as its row fits into registers, of a cluster if need be.

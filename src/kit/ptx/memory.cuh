@@ -125,6 +125,13 @@ __device__ __forceinline__ V load(const V* address, [[maybe_unused]] L2Policy po
     return load(address);
 }
 
+// Asks L2 for the line of global memory that has this address; nothing waits for it.
+__device__ __forceinline__ void prefetch_l2([[maybe_unused]] const void* address) {
+#if !defined(WEFT_EMULATOR)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
 // Global memory that no thread writes while the kernel runs.
 template <typename V>
 __device__ __forceinline__ V load_readonly(const V* address) {
