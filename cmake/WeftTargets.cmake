@@ -60,9 +60,11 @@ target_compile_features(libweft PUBLIC cxx_std_20)
 target_link_libraries(libweft PRIVATE $<BUILD_INTERFACE:weft_flags> nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 weft_precompile(libweft algorithm cmath functional memory optional string vector fmt/format.h)
 
-# Hidden: a kernel is launched by the CUDA runtime that it is registered with, and the library and a program beside it
-# have one each. Were the kit's inline functions exported, a program's copies would launch the library's kernels.
-set(WEFT_NVCC_OPTIONS --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra,-fvisibility=hidden
+# A kernel is launched by the CUDA runtime that it is registered with, of which the library and a program beside it have
+# one each. So each calls its own copies of the kit's inline functions: else a program's would launch the library's kernels.
+set(WEFT_OWN_FUNCTIONS -Wl,-Bsymbolic-functions)
+
+set(WEFT_NVCC_OPTIONS --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra
     $<$<BOOL:${WEFT_PTXAS_REPORT}>:-Xptxas=-v>)
 if(WEFT_HAS_CUDA AND WEFT_KERNEL_SOURCES)
   add_library(weft_cuda OBJECT ${WEFT_KERNEL_SOURCES})
@@ -71,6 +73,7 @@ if(WEFT_HAS_CUDA AND WEFT_KERNEL_SOURCES)
   target_sources(libweft PRIVATE $<TARGET_OBJECTS:weft_cuda>)
 endif()
 if(WEFT_HAS_CUDA)
+  target_link_options(libweft PRIVATE ${WEFT_OWN_FUNCTIONS})
   # The core uses the CUDA runtime (streams, devices, graphs) whether or not there is a kernel.
   find_library(WEFT_CUDART_STATIC cudart_static REQUIRED
                HINTS "${WEFT_CUDA_INCLUDE}/.." ${CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES}
@@ -136,6 +139,7 @@ if(WEFT_HAS_BINDING)
   target_include_directories(weft_ffi SYSTEM PRIVATE ${WEFT_TVM_FFI_INCLUDES})
   target_link_libraries(weft_ffi PRIVATE weft_flags libweft nlohmann_json::nlohmann_json
                         "${WEFT_TVM_FFI_LIBRARY}")
+  target_link_options(weft_ffi PRIVATE ${WEFT_OWN_FUNCTIONS})
   if(TARGET weft_bench)
     target_link_libraries(weft_ffi PRIVATE weft_bench)
   endif()
