@@ -840,6 +840,157 @@ def patch_im2col(
     Replaces: patch_im2col of vision encoders (ViT, SigLIP), there for 224 by 224 by 3 and patch 14.
     """
 
+class _QkNormRopeResult(tuple[Any, ...]):
+    @property
+    def q_out(self) -> Any: ...
+    @property
+    def k_cache(self) -> Any: ...  # where it was asked for
+    @property
+    def v_cache(self) -> Any: ...  # where it was asked for
+    @property
+    def k_out(self) -> Any: ...  # where it was asked for
+    @property
+    def v_out(self) -> Any: ...  # where it was asked for
+
+@overload
+def qk_norm_rope(
+    q: _Array,
+    k: _Array | None = None,
+    v: _Array | None = None,
+    q_weight: _Array | None = None,
+    k_weight: _Array | None = None,
+    positions: _Array | None = None,
+    cos: _Array | None = None,
+    sin: _Array | None = None,
+    frequencies: _Array | None = None,
+    head_cos: _Array | None = None,
+    head_sin: _Array | None = None,
+    positions2: _Array | None = None,
+    positions3: _Array | None = None,
+    slots: _Array | None = None,
+    k_cache: _Array | None = None,
+    v_cache: _Array | None = None,
+    k_scale: _Array | None = None,
+    v_scale: _Array | None = None,
+    *,
+    pairs: Literal["half", "interleaved"] = "half",
+    base: float = 10000.0,
+    rotary_dim: int = 0,
+    norm: Literal["head", "row", "none"] = "head",
+    eps: float = 1e-06,
+    weight_offset: float = 0.0,
+    prefix: int = 0,
+    start: int = 0,
+    section2: int = 0,
+    section3: int = 0,
+    sections: Literal["blocks", "alternate"] = "blocks",
+    q_out: _Array | None = None,
+    k_out: None = None,
+    v_out: None = None,
+    q_out_dtype: _DType | None = None,
+) -> _Array:
+    """q_out = rope(norm(q)); k_out, k_cache[slots] = rope(norm(k)); v_out, v_cache[slots] = v
+
+    Args:
+        q: [... tokens q_heads head_dim] fp32, bf16, fp16. The queries.
+        k: [... tokens kv_heads head_dim] fp32, bf16, fp16. The keys. The dtype of q.
+        v: [... tokens kv_heads head_dim] fp32, bf16, fp16. The values. Only beside k. The dtype of q.
+        q_weight: [q_weights*head_dim] fp32, bf16, fp16. One head's weight, or all heads'.
+        k_weight: [k_weights*head_dim] fp32, bf16, fp16. The same of the keys. Only beside k.
+        positions: [... tokens] int32, int64. Each token's position. Numbers in [0, table). Not beside
+            head_cos.
+        cos: [table half] fp32, bf16, fp16. Cosines by position, instead of computed ones. Only beside sin.
+            Not beside frequencies. Not beside head_cos.
+        sin: [table half] fp32, bf16, fp16. Sines by position. Only beside cos. The dtype of cos.
+        frequencies: [half] fp32. Angle of each pair at position 1, instead of the base's. Not beside cos.
+            Not beside head_cos.
+        head_cos: [... tokens q_heads half] fp32, bf16, fp16. Cosines of each token's every head. Only
+            beside head_sin. Not beside cos. Not beside frequencies. Not beside positions.
+        head_sin: [... tokens q_heads half] fp32, bf16, fp16. Their sines. Only beside head_cos. The dtype
+            of head_cos.
+        positions2: [... tokens] int32, int64. The second part of each position. Numbers in [0, table). Only
+            beside positions. The dtype of positions.
+        positions3: [... tokens] int32, int64. The third part. Numbers in [0, table). Only beside positions.
+            The dtype of positions.
+        slots: [... tokens] int32, int64. Each token's row of the caches; -1: none. Different numbers in [0,
+            pages*page_size), or -1: none.
+        k_cache: [pages page_size kv_heads head_dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The keys' cache.
+            Only beside slots. Only beside k. Its dtype goes by that of q. Updated in place (JAX: returned).
+        v_cache: [pages page_size kv_heads head_dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The values'
+            cache. Only beside slots. Only beside v. Its dtype goes by that of q. Updated in place (JAX:
+            returned).
+        k_scale: [k_scales] fp32. Of the keys in fp8; absent: 1. Only beside k_cache. Only where k_cache is
+            stored in fewer bits.
+        v_scale: [v_scales] fp32. Of the values in fp8; absent: 1. Only beside v_cache. Only where v_cache
+            is stored in fewer bits.
+        pairs: Which elements of a head form a pair. One of half, interleaved.
+        base: The wavelengths' base.
+        rotary_dim: Elements of a head that turn; 0: all.
+        norm: Over each head, all heads of a token, or none. One of head, row, none.
+        eps: Added to the mean of squares.
+        weight_offset: Added to the weights.
+        prefix: Tokens of each sequence that do not turn.
+        start: The position of the first token that turns.
+        section2: Pairs that turn by positions2.
+        section3: Pairs that turn by positions3.
+        sections: How the sections share the pairs. One of blocks, alternate.
+        q_out: [... tokens q_heads head_dim] fp32, bf16, fp16. The queries, turned. The dtype of q. May be
+            the memory of q.
+        k_out: [... tokens kv_heads head_dim] fp32, bf16, fp16. The keys, turned. Only beside k. The dtype
+            of q. True asks for it. May be the memory of k.
+        v_out: [... tokens kv_heads head_dim] fp32, bf16, fp16. The values, as they are. Only beside v. The
+            dtype of q. True asks for it. May be the memory of v.
+        q_out_dtype: dtype of q_out where it is allocated.
+
+    Returns:
+        a named tuple, or the one result: q_out, k_cache if asked for, v_cache if asked for, k_out if asked
+            for, v_out if asked for.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: (32 + count/1024)·ε₃₂ of a normed element, then 8·ε₃₂·(|a·cos| + |b·sin|); V exact.
+    Replaces: RMSNorm (arXiv:1910.07467) of heads, RoFormer (arXiv:2104.09864), paged caches;
+        fused_qk_norm_rope, fused_inplace_qknorm_rope, ltx2_qknorm_split_rope.
+    """
+@overload
+def qk_norm_rope(
+    q: _Array,
+    k: _Array | None = None,
+    v: _Array | None = None,
+    q_weight: _Array | None = None,
+    k_weight: _Array | None = None,
+    positions: _Array | None = None,
+    cos: _Array | None = None,
+    sin: _Array | None = None,
+    frequencies: _Array | None = None,
+    head_cos: _Array | None = None,
+    head_sin: _Array | None = None,
+    positions2: _Array | None = None,
+    positions3: _Array | None = None,
+    slots: _Array | None = None,
+    k_cache: _Array | None = None,
+    v_cache: _Array | None = None,
+    k_scale: _Array | None = None,
+    v_scale: _Array | None = None,
+    *,
+    pairs: Literal["half", "interleaved"] = "half",
+    base: float = 10000.0,
+    rotary_dim: int = 0,
+    norm: Literal["head", "row", "none"] = "head",
+    eps: float = 1e-06,
+    weight_offset: float = 0.0,
+    prefix: int = 0,
+    start: int = 0,
+    section2: int = 0,
+    section3: int = 0,
+    sections: Literal["blocks", "alternate"] = "blocks",
+    q_out: _Array | None = None,
+    k_out: _Array | bool | None = None,
+    v_out: _Array | bool | None = None,
+    q_out_dtype: _DType | None = None,
+) -> _QkNormRopeResult: ...
+
 class _QkvSplitRopeResult(tuple[Any, ...]):
     @property
     def q(self) -> Any: ...

@@ -50,13 +50,13 @@ class Op:
         )
 
         # A named tuple for each choice of results, made once so that pytrees of equal outputs have equal types.
-        optional = [field.name for field in contract.outputs if field.optional]
-        always = [field.name for field in contract.results if field.name not in optional]
-        self.result_types = {
-            (*always, *chosen): namedtuple(contract.name, (*always, *chosen))
-            for count in range(len(optional) + 1)
-            for chosen in itertools.combinations(optional, count)
-        }
+        names = [field.name for field in contract.results]
+        optional = [field.name for field in contract.results if field.optional]
+        left_out = itertools.chain.from_iterable(
+            itertools.combinations(optional, count) for count in range(len(optional) + 1)
+        )
+        chosen = [tuple(name for name in names if name not in out) for out in left_out]
+        self.result_types = {results: namedtuple(contract.name, results) for results in chosen}
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
         """The arguments by parameter. Raises TypeError as a Python function would."""

@@ -38,7 +38,7 @@ _MOST_PLANS = 4096  # of an op; then it forgets them all
 
 
 class Operator:
-    """An op's two operators in torch.ops.weft, their schemas, kernels and fakes."""
+    """An op's operators in torch.ops.weft, mostly two: their schemas, kernels and fakes."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -52,9 +52,12 @@ class Operator:
         self.places = [op.order.index(name) if name in passed else None for name in self.parameters]
         self.rest = [None if op.defaults[name] is MISSING else op.defaults[name] for name in op.order]
         self.plans: dict[Any, list[tuple[int, torch.Size, torch.dtype]]] = {}
-        self._define(op.name, self.schema(), self._kernel, self._fake)
+        self.functional: Any = None
+        # torch.compile takes no operator that writes to its arguments and returns a list: there is none then.
+        if not (self.returns_list and any(field.writes for field in contract.inputs)):
+            self._define(op.name, self.schema(), self._kernel, self._fake)
+            self.functional = getattr(torch.ops.weft, op.name).default
         self._define(f"{op.name}_out", self.destination_schema(), op.function, lambda *_: None)
-        self.functional = getattr(torch.ops.weft, op.name).default
         self.destination = getattr(torch.ops.weft, f"{op.name}_out").default
 
     def _define(self, name: str, schema: str, kernel: Callable[..., Any], fake: Callable[..., Any]) -> None:
@@ -121,7 +124,8 @@ class Operator:
         """A call of a weft function: into the tensors that it is given, or with new ones."""
         op = self.op
         missing = op.missing(values)
-        if len(missing) < len(op.contract.outputs) and self._gives_a_tensor(values):
+        given = len(missing) < len(op.contract.outputs) and self._gives_a_tensor(values)
+        if given or self.functional is None:
             if missing:
                 self._allocate(missing, values)
             self.destination(*op.arguments(values))

@@ -199,15 +199,37 @@ __device__ __forceinline__ void unit_floats(const Unit<T>& unit, int part, float
     to_floats(vector, values);
 }
 
+// Cosines or sines of a unit's pairs.
+using UnitTurns = Vec<float, kTurnWidth>;
+
 // (a, b) → (a·cos − b·sin, b·cos + a·sin)
-template <int N>
-__device__ __forceinline__ void turn(float (&a)[N], float (&b)[N], const float* cos, const float* sin) {
-    const auto c = load_aligned<N>(cos), s = load_aligned<N>(sin);
+__device__ __forceinline__ void turn(float (&a)[kTurnWidth], float (&b)[kTurnWidth], const UnitTurns& c,
+                                     const UnitTurns& s) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
+    for (int i = 0; i < kTurnWidth; ++i) {
         const float turned = a[i] * c[i] - b[i] * s[i];
         b[i] = b[i] * c[i] + a[i] * s[i];
         a[i] = turned;
+    }
+}
+
+// The two vectors of a unit, turned by the cosines and sines of their pairs.
+__device__ __forceinline__ void turn_unit(bool interleaved, float (&low)[kTurnWidth],
+                                          float (&high)[kTurnWidth], const UnitTurns& cos,
+                                          const UnitTurns& sin) {
+    if (!interleaved) return turn(low, high, cos, sin);
+    constexpr int kHalf = kTurnWidth / 2;
+    float a[kTurnWidth], b[kTurnWidth];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+        a[i] = low[2 * i], b[i] = low[2 * i + 1];
+        a[kHalf + i] = high[2 * i], b[kHalf + i] = high[2 * i + 1];
+    }
+    turn(a, b, cos, sin);
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+        low[2 * i] = a[i], low[2 * i + 1] = b[i];
+        high[2 * i] = a[kHalf + i], high[2 * i + 1] = b[kHalf + i];
     }
 }
 
@@ -219,24 +241,8 @@ __device__ __forceinline__ void finish_unit(const Rotation& r, T* head, const Un
     float low[kTurnWidth], high[kTurnWidth];
     unit_floats(unit, 0, low);
     unit_floats(unit, 1, high);
-    cos += place.pair, sin += place.pair;
-    if (r.interleaved) {
-        constexpr int kHalf = kTurnWidth / 2;
-        float a[kTurnWidth], b[kTurnWidth];
-#pragma unroll
-        for (int i = 0; i < kHalf; ++i) {
-            a[i] = low[2 * i], b[i] = low[2 * i + 1];
-            a[kHalf + i] = high[2 * i], b[kHalf + i] = high[2 * i + 1];
-        }
-        turn(a, b, cos, sin);
-#pragma unroll
-        for (int i = 0; i < kHalf; ++i) {
-            low[2 * i] = a[i], low[2 * i + 1] = b[i];
-            high[2 * i] = a[kHalf + i], high[2 * i + 1] = b[kHalf + i];
-        }
-    } else {
-        turn(low, high, cos, sin);
-    }
+    turn_unit(r.interleaved, low, high, load_aligned<kTurnWidth>(cos + place.pair),
+              load_aligned<kTurnWidth>(sin + place.pair));
     store_vector(head + place.at[0], from_floats<T>(low), kWhole ? kTurnWidth : place.count[0], kWhole);
     store_vector(head + place.at[1], from_floats<T>(high), kWhole ? kTurnWidth : place.count[1], kWhole);
 }

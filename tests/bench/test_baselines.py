@@ -64,6 +64,13 @@ CASES = [
     "rope x=bf16[2,5,4,16] pairs=interleaved rotary_dim=8 start=3",
     "rope x=fp32[5,4,16] cos=fp32[40,8] sin=fp32[40,8]",
     "qkv_split_rope qkv=bf16[5,64] q=bf16[5,2,16] k_cache=bf16[9,1,16] v_cache=bf16[9,1,16] cache_offset=3",
+    "qk_norm_rope q=bf16[2,5,4,16] k=bf16[2,5,2,16] q_weight=bf16[16] k_weight=bf16[16] q_out=bf16[2,5,4,16]"
+    " k_out=bf16[2,5,2,16] v=bf16[2,5,2,16] v_out=bf16[2,5,2,16] weight_offset=1 pairs=interleaved rotary_dim=8",
+    "qk_norm_rope q=bf16[5,4,16] q_weight=bf16[64] q_out=bf16[5,4,16] norm=row positions=int32[5] positions2=int32[5]"
+    " positions3=int32[5] frequencies=fp32[8] section2=3 section3=2",
+    "qk_norm_rope q=bf16[5,4,16] q_out=bf16[5,4,16] positions=int32[5] positions2=int32[5] positions3=int32[5]"
+    " cos=fp32[40,8] sin=fp32[40,8] section2=2 section3=2 sections=alternate",
+    "qk_norm_rope q=bf16[2,5,4,16] q_out=bf16[2,5,4,16] head_cos=bf16[2,5,4,8] head_sin=bf16[2,5,4,8] norm=none",
     "attention q=fp32[2,5,4,16] k=fp32[2,9,2,16] v=fp32[2,9,2,16]",
     "attention q=bf16[1,5,4,16] k=bf16[1,9,2,16] v=bf16[1,9,2,16] causal=true",
     "attention q=fp32[2,5,4,16] k=fp32[2,9,4,16] v=fp32[2,9,4,16] key_mask=uint8[2,9] scale=0.1",

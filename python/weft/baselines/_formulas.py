@@ -119,7 +119,7 @@ def gemm(case: Case, t: Tensors, _: Form) -> Outputs:
 
 def _frequencies(case: Case) -> dict[str, Tensor]:
     """By kind of device: what a model computes once. In fp32, from exact powers, as the op's definition says."""
-    if case.op not in ("rope", "qkv_split_rope"):
+    if case.op not in ("rope", "qkv_split_rope", "qk_norm_rope"):
         return {}
     field = case.tensors["x" if case.op == "rope" else "q"]
     dim = int(case.options["rotary_dim"]) or field.shape[-1]
@@ -128,30 +128,73 @@ def _frequencies(case: Case) -> dict[str, Tensor]:
     return {kind: exact.float().to(kind) for kind in kinds}
 
 
-def _turn(case: Case, x: Tensor, t: Tensors, start: int, form: Form) -> Tensor:
-    """Rotary embedding over the last axis of [..., tokens, heads, dim]."""
-    o = case.options
-    dim = int(o["rotary_dim"]) or x.shape[-1]
+def _parts(case: Case, pairs: int) -> list[int]:
+    """Which of three positions turns each pair."""
+    second, third = int(case.options["section2"]), int(case.options["section3"])
+    if case.options["sections"] == "blocks":
+        return [0] * (pairs - second - third) + [1] * second + [2] * third
+    limits = (0, 3 * second, 3 * third)
+    return [i % 3 if i < limits[i % 3] else 0 for i in range(pairs)]
+
+
+def _turns(case: Case, t: Tensors, x: Tensor, start: int, form: Form) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of every token's pairs, beside the heads of x."""
+    if "head_cos" in t:
+        return form.read(t["head_cos"]), form.read(t["head_sin"])
+    pairs = (int(case.options["rotary_dim"]) or x.shape[-1]) // 2
     ahead = torch.arange(start, start + x.shape[-3], device=x.device)
     position = t.get("positions", ahead)
+    if "positions2" in t:
+        three = [position, t["positions2"], t.get("positions3", position)]
+        position = torch.stack([three[part] for part in _parts(case, pairs)], -1)
     if "cos" in t:
-        cos, sin = form.read(t["cos"][position]), form.read(t["sin"][position])
+        at = (position, torch.arange(pairs, device=x.device)) if "positions2" in t else (position,)
+        cos, sin = form.read(t["cos"][at]), form.read(t["sin"][at])
     else:
-        angle = position[..., None].float() * t[f"frequencies {x.device.type}"]
+        position = position if "positions2" in t else position[..., None]
+        angle = position.float() * t.get("frequencies", t[f"frequencies {x.device.type}"])
         cos, sin = form.keep(angle.cos(), x.dtype), form.keep(angle.sin(), x.dtype)
-    cos, sin = cos[..., None, :], sin[..., None, :]
-    part, rest = form.read(x[..., :dim]), x[..., dim:]
-    if o["pairs"] == "half":
+    return cos[..., None, :], sin[..., None, :]
+
+
+def _turn(case: Case, x: Tensor, turns: tuple[Tensor, Tensor], dtype: torch.dtype, form: Form) -> Tensor:
+    """Rotary embedding over the last axis of [..., tokens, heads, dim], stored in this dtype."""
+    cos, sin = turns
+    dim = int(case.options["rotary_dim"]) or x.shape[-1]
+    part, rest = form.read(x[..., :dim]), x[..., dim:].to(dtype)
+    if case.options["pairs"] == "half":
         a, b = part.chunk(2, -1)
         turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
     else:
         a, b = part[..., ::2], part[..., 1::2]
         turned = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
-    return torch.cat([turned.to(x.dtype), rest], -1) if rest.shape[-1] else turned.to(x.dtype)
+    return torch.cat([turned.to(dtype), rest], -1) if rest.shape[-1] else turned.to(dtype)
 
 
 def rope(case: Case, t: Tensors, form: Form) -> Outputs:
-    return {"out": _turn(case, t["x"], t, int(case.options["start"]), form)}
+    x = t["x"]
+    return {"out": _turn(case, x, _turns(case, t, x, int(case.options["start"]), form), x.dtype, form)}
+
+
+def qk_norm_rope(case: Case, t: Tensors, form: Form) -> Outputs:
+    turns = _turns(case, t, t["q"], int(case.options["start"]), form)
+    over = {"head": (-1,), "row": (-2, -1)}.get(str(case.options["norm"]))
+
+    def heads(name: str) -> Tensor:
+        x, weight = t[name], t.get(f"{name}_weight")
+        y = x.float()
+        if over:
+            y = y * torch.rsqrt(y.square().mean(over, keepdim=True) + case.options["eps"])
+        if weight is not None:
+            y = y * (weight.float().reshape(-1, x.shape[-1]) + case.options["weight_offset"])
+        return _turn(case, y, turns, x.dtype, form)
+
+    outputs = {"q_out": heads("q")}
+    if "k" in t:
+        outputs["k_out"] = heads("k")
+    if "v" in t:
+        outputs["v_out"] = t["v"].clone()
+    return outputs
 
 
 def qkv_split_rope(case: Case, t: Tensors, form: Form) -> Outputs:
@@ -159,9 +202,10 @@ def qkv_split_rope(case: Case, t: Tensors, form: Form) -> Outputs:
     kv_heads, first = t["k_cache"].shape[1], int(case.options["cache_offset"])
     q, k, v = t["qkv"].split([q_heads * dim, kv_heads * dim, kv_heads * dim], -1)
     q, k = q.reshape(tokens, q_heads, dim), k.reshape(tokens, kv_heads, dim)
-    t["k_cache"][first : first + tokens] = _turn(case, k, t, first, form)
+    turns = _turns(case, t, t["q"], first, form)
+    t["k_cache"][first : first + tokens] = _turn(case, k, turns, k.dtype, form)
     t["v_cache"][first : first + tokens] = v.reshape(tokens, kv_heads, dim)
-    return {"q": _turn(case, q, t, first, form)}
+    return {"q": _turn(case, q, turns, q.dtype, form)}
 
 
 def attention(case: Case, t: Tensors, _: Form) -> Outputs:
@@ -283,6 +327,13 @@ _ENTRIES: Mapping[str, _Entry] = {
     ),
     "rope": _Entry(rope, "x out positions cos sin", as_written=_always),
     "qkv_split_rope": _Entry(qkv_split_rope, "qkv q k_cache v_cache positions cos sin", as_written=_always),
+    # PyTorch has no write to rows of a cache that skips some.
+    "qk_norm_rope": _Entry(
+        qk_norm_rope,
+        "q k v q_weight k_weight positions positions2 positions3 cos sin frequencies head_cos head_sin "
+        "q_out k_out v_out",
+        lambda case: case.options["prefix"] == 0,
+    ),
     "attention": _Entry(attention, "q k v key_mask out", _plain_attention),
 }
 

@@ -1,0 +1,357 @@
+// qk_norm_rope's kernel.
+#pragma once
+
+#include "kit/reduce.cuh"
+#include "kit/rotary.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// Heads of one tensor: where they lie, by batch, token and head.
+struct HeadsAt {
+    void* data;  // null: not there
+    std::int64_t batch, token, head;
+};
+struct CacheAt {
+    void* data;  // null: not there
+    DType dtype;
+    std::int64_t page, row, head;
+    const float* scale;  // null: 1
+    std::int64_t scale_step;
+};
+struct WeightAt {
+    const void* data;  // null: 1
+    DType dtype;
+    std::int64_t head;
+    bool aligned;
+};
+// A number for each token.
+struct IndexAt {
+    const void* data;
+    bool wide;
+    std::int64_t batch, token;
+};
+
+inline constexpr int kMorePairs = 128;  // frequencies beyond those that a kit::Rotation holds
+
+enum class NormOver : int { head, row, none };
+
+struct QkNormRopeParams {
+    HeadsAt in[3], out[3];  // Q, K, V
+    CacheAt cache[2];       // K, V
+    WeightAt weight[2];     // Q, K
+    IndexAt position[3], slots;
+    HeadsAt table[2];  // cosines and sines of each head, instead of angles that all heads of a token share
+    DType table_dtype;
+    bool tables_aligned;
+    std::int64_t page_size, cache_rows;
+    const float* frequencies;  // null: the launch's
+    float more[kMorePairs];
+    unsigned tokens, heads_before_k, heads_before_v;
+    kit::Divisor sequence, heads, pairs;
+    unsigned lanes_log2, rounds;  // lanes of a head, and units of each lane
+    unsigned block_tokens;        // a power of two
+    int turn_stride;              // pairs, padded to whole units
+    NormOver norm;
+    float eps, weight_offset, counts[2];  // elements that Q's and K's mean is of
+    std::int64_t prefix, start;
+    int section2, section3;
+    bool alternate;
+};
+
+// What all heads of a token share.
+struct TokenRows {
+    std::int64_t cache_page[kit::kTurnTokens], cache_row[kit::kTurnTokens];  // page -1: nowhere
+    bool turns[kit::kTurnTokens];
+};
+
+struct QkSums {
+    float at[2];
+};
+struct AddQkSums {
+    static __device__ __forceinline__ QkSums identity() { return {{0.0f, 0.0f}}; }
+    __device__ __forceinline__ QkSums operator()(const QkSums& a, const QkSums& b) const {
+        return {{a.at[0] + b.at[0], a.at[1] + b.at[1]}};
+    }
+};
+
+__device__ __forceinline__ std::int64_t index_at(const IndexAt& of, unsigned batch, unsigned token) {
+    const std::int64_t at = batch * of.batch + token * of.token;
+    return of.wide ? static_cast<const std::int64_t*>(of.data)[at]
+                   : static_cast<const std::int32_t*>(of.data)[at];
+}
+
+__device__ __forceinline__ int part_of(const QkNormRopeParams& p, const kit::Rotation& r, int pair) {
+    if (p.alternate) {
+        const int which = pair % 3;
+        return which == 1 && pair < 3 * p.section2 ? 1 : which == 2 && pair < 3 * p.section3 ? 2 : 0;
+    }
+    const int third = r.half - p.section3;
+    return pair >= third ? 2 : pair >= third - p.section2 ? 1 : 0;
+}
+
+// Cosine and sine of every pair of the block's tokens, and where each token goes. Slots beyond the last token repeat it.
+__device__ __forceinline__ void fill_tokens(const kit::Rotation& r, const QkNormRopeParams& p,
+                                            unsigned first_token, unsigned tokens, float* turns,
+                                            TokenRows& rows) {
+    const float* frequency = kit::frequencies(r);
+    const unsigned all = p.table[0].data == nullptr ? p.block_tokens * p.pairs.divisor : 0;
+    for (unsigned i = threadIdx.x; i < all; i += blockDim.x) {
+        const unsigned slot = p.pairs.quotient(i);
+        const int pair = static_cast<int>(i - slot * p.pairs.divisor);
+        if (pair >= r.half) continue;  // a head that does not turn
+        const unsigned token = first_token + (slot < tokens ? slot : tokens - 1);
+        const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
+        const int part = part_of(p, r, pair);
+        const std::int64_t position = p.position[part].data != nullptr ? index_at(p.position[part], batch, at)
+                                                                       : p.start + at - p.prefix;
+        float c = 0.0f, s = 0.0f;
+        if (r.cos == nullptr) {
+            float f = 0.0f;
+            if (p.frequencies != nullptr) {
+                f = p.frequencies[pair];
+            } else {
+                f = pair < kit::kTurnPairs ? frequency[pair] : p.more[pair - kit::kTurnPairs];
+            }
+            sincosf(static_cast<float>(position) * f, &s, &c);
+        } else if (position >= 0 && position < r.table) {
+            c = kit::load_as(r.table_dtype, r.cos, position * r.cos_row + pair * r.cos_step);
+            s = kit::load_as(r.table_dtype, r.sin, position * r.sin_row + pair * r.sin_step);
+        }
+        float* to = turns + slot * 2 * static_cast<unsigned>(p.turn_stride) + pair;
+        to[0] = c;
+        to[p.turn_stride] = s;
+    }
+    if (threadIdx.x < tokens) {
+        const unsigned token = first_token + threadIdx.x;
+        const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
+        std::int64_t slot = p.slots.data != nullptr ? index_at(p.slots, batch, at) : -1;
+        if (slot >= p.cache_rows) slot = -1;
+        const std::int64_t page = slot < 0 ? -1 : slot / p.page_size;
+        rows.cache_page[threadIdx.x] = page;
+        rows.cache_row[threadIdx.x] = slot - page * p.page_size;
+        rows.turns[threadIdx.x] = at >= p.prefix;
+    }
+}
+
+// The head that a thread works on, in one round of the block.
+struct HeadPlace {
+    bool there;
+    unsigned slot, batch, token, head, lane;
+    int part;  // 0: of Q, 1: of K, 2: of V
+};
+__device__ __forceinline__ HeadPlace head_place(const QkNormRopeParams& p, unsigned i, unsigned heads,
+                                                unsigned first_token) {
+    HeadPlace at{};
+    const unsigned group = i >> p.lanes_log2;
+    at.there = group < heads;
+    at.lane = i & ((1u << p.lanes_log2) - 1);
+    at.slot = p.heads.quotient(group);
+    at.head = group - at.slot * p.heads.divisor;
+    at.part = at.head >= p.heads_before_v ? 2 : at.head >= p.heads_before_k ? 1 : 0;
+    at.head -= at.part == 2 ? p.heads_before_v : at.part == 1 ? p.heads_before_k : 0;
+    const unsigned token = first_token + at.slot;
+    at.batch = p.sequence.quotient(token);
+    at.token = token - at.batch * p.sequence.divisor;
+    return at;
+}
+template <class T>
+__device__ __forceinline__ T* head_of(const HeadsAt& heads, const HeadPlace& at) {
+    return static_cast<T*>(heads.data) + at.batch * heads.batch + at.token * heads.token +
+           at.head * heads.head;
+}
+
+// Unit `round` of a lane; zeros where the head has none.
+template <bool kWhole, class T>
+__device__ __forceinline__ bool load_lane(const kit::Rotation& r, const QkNormRopeParams& p,
+                                          const HeadPlace& at, int round, kit::UnitPlace& place,
+                                          kit::Unit<T>& unit) {
+    unit = {};
+    const int index = static_cast<int>(at.lane) + (round << p.lanes_log2);
+    if (!at.there || index >= kit::head_units(r)) return false;
+    place = kit::unit_place(r, index);
+    kit::load_unit<kWhole>(head_of<const T>(p.in[at.part], at), place, unit);
+    return true;
+}
+
+template <class T>
+__device__ __forceinline__ float squares(const kit::Unit<T>& unit) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+        float x[kit::kTurnWidth];
+        kit::unit_floats(unit, part, x);
+#pragma unroll
+        for (const float v : x) sum += v * v;
+    }
+    return sum;
+}
+// Of all units of a lane, of which the first is at hand.
+template <bool kWhole, class T>
+__device__ __forceinline__ float lane_squares(const kit::Rotation& r, const QkNormRopeParams& p,
+                                              const HeadPlace& at, const kit::Unit<T>& first) {
+    float sum = squares(first);
+    for (int round = 1; round < static_cast<int>(p.rounds); ++round) {
+        kit::UnitPlace place;
+        kit::Unit<T> unit;
+        load_lane<kWhole>(r, p, at, round, place, unit);
+        sum += squares(unit);
+    }
+    return sum;
+}
+
+template <bool kWhole>
+__device__ __forceinline__ void multiply(const WeightAt& weight, std::int64_t begin, int count, float offset,
+                                         float scale, float (&x)[kit::kTurnWidth]) {
+    float w[kit::kTurnWidth];
+    if (weight.data == nullptr) {
+#pragma unroll
+        for (float& v : x) v *= scale;
+        return;
+    }
+    kit::with_wide_type(weight.dtype, [&](auto* type) {
+        using W = std::remove_pointer_t<decltype(type)>;
+        kit::to_floats(
+            kit::load_vector<kit::kTurnWidth>(static_cast<const W*>(weight.data) + begin,
+                                              kWhole ? kit::kTurnWidth : count, kWhole && weight.aligned),
+            w);
+    });
+#pragma unroll
+    for (int i = 0; i < kit::kTurnWidth; ++i) x[i] *= scale * (w[i] + offset);
+}
+
+// Cosines or sines of a unit's pairs, of a table that has those of each head.
+template <bool kWhole>
+__device__ __forceinline__ kit::UnitTurns head_turns(const QkNormRopeParams& p, int which,
+                                                     const HeadPlace& at, int pair, int half) {
+    kit::UnitTurns turns;
+    kit::with_wide_type(p.table_dtype, [&](auto* type) {
+        using W = std::remove_pointer_t<decltype(type)>;
+        const W* from = head_of<const W>(p.table[which], at) + pair;
+        kit::to_floats(kit::load_vector<kit::kTurnWidth>(from, half - pair, kWhole && p.tables_aligned),
+                       turns.at);
+    });
+    return turns;
+}
+
+template <bool kWhole, class T>
+__device__ __forceinline__ void store_to(T* head, const kit::UnitPlace& place,
+                                         const float (&low)[kit::kTurnWidth],
+                                         const float (&high)[kit::kTurnWidth]) {
+    constexpr int kAll = kit::kTurnWidth;
+    kit::store_vector(head + place.at[0], kit::from_floats<T>(low), kWhole ? kAll : place.count[0], kWhole);
+    kit::store_vector(head + place.at[1], kit::from_floats<T>(high), kWhole ? kAll : place.count[1], kWhole);
+}
+
+// One unit: normed by `scale`, turned, and stored wherever it goes.
+template <bool kWhole, class T>
+__device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeParams& p, const HeadPlace& at,
+                                       const kit::UnitPlace& place, const kit::Unit<T>& unit, float scale,
+                                       const float* turns, const TokenRows& rows) {
+    float low[kit::kTurnWidth], high[kit::kTurnWidth];
+    kit::unit_floats(unit, 0, low);
+    kit::unit_floats(unit, 1, high);
+    if (at.part < 2) {
+        if (p.norm != NormOver::none) {
+            const WeightAt& weight = p.weight[at.part];
+            const std::int64_t begin = at.head * weight.head;
+            multiply<kWhole>(weight, begin + place.at[0], place.count[0], p.weight_offset, scale, low);
+            multiply<kWhole>(weight, begin + place.at[1], place.count[1], p.weight_offset, scale, high);
+        }
+        if (place.pair >= 0 && rows.turns[at.slot]) {
+            kit::UnitTurns cos, sin;
+            if (p.table[0].data != nullptr) {
+                cos = head_turns<kWhole>(p, 0, at, place.pair, r.half);
+                sin = head_turns<kWhole>(p, 1, at, place.pair, r.half);
+            } else {
+                const float* shared = turns + at.slot * 2 * static_cast<unsigned>(p.turn_stride) + place.pair;
+                cos = kit::load_aligned<kit::kTurnWidth>(shared);
+                sin = kit::load_aligned<kit::kTurnWidth>(shared + p.turn_stride);
+            }
+            kit::turn_unit(r.interleaved, low, high, cos, sin);
+        }
+    }
+    if (p.out[at.part].data != nullptr) store_to<kWhole>(head_of<T>(p.out[at.part], at), place, low, high);
+    if (at.part == 0) return;
+    const CacheAt& cache = p.cache[at.part - 1];
+    const std::int64_t page = rows.cache_page[at.slot];
+    if (cache.data == nullptr || page < 0) return;
+    if (cache.scale != nullptr) {
+        const float inverse = 1.0f / cache.scale[at.head * cache.scale_step];
+#pragma unroll
+        for (int i = 0; i < kit::kTurnWidth; ++i) low[i] *= inverse, high[i] *= inverse;
+    }
+    const std::int64_t begin = page * cache.page + rows.cache_row[at.slot] * cache.row + at.head * cache.head;
+    kit::with_one_of<T, kit::e4m3, kit::e5m2>(cache.dtype, [&](auto* type) {
+        using Code = std::remove_pointer_t<decltype(type)>;
+        store_to<kWhole>(static_cast<Code*>(cache.data) + begin, place, low, high);
+    });
+}
+
+// What     q_out = rope(norm(q)); k_out and row slots[t] of k_cache = rope(norm(k)); v_out and v_cache = v
+// Mapping  a block takes up to 4 tokens (one, where a norm is over all heads), each head a power of two of
+//          neighbouring lanes, a lane one unit of 8 pairs or 16 elements in two vectors (more of a head of over
+//          512). Two units of a thread are on their way while the block works out the angles of its tokens, once
+//          for all heads. A head's sum of squares is added in its lanes, a row's in the block.
+// Traffic  Q, K and V once, and once for every place that they go to: bound by memory. A row of more than two
+//          units a thread is read twice, the second time from L1 or L2.
+// Needs    outputs that are their input's very view, or apart from everything; nothing of slots and positions:
+//          what is outside is left out, or turns by zero. kWhole: units of whole, aligned vectors
+template <class T, bool kWhole>
+__global__ void __launch_bounds__(512)
+    qk_norm_rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const QkNormRopeParams p) {
+    auto* turns = kit::dynamic_shared<float>();
+    TokenRows& rows = kit::block_shared<TokenRows>();
+    const unsigned first = blockIdx.x * p.block_tokens;
+    const unsigned tokens = p.tokens - first < p.block_tokens ? p.tokens - first : p.block_tokens;
+    const unsigned heads = tokens * p.heads.divisor, lanes = heads << p.lanes_log2;
+
+    // Only units wait: what a unit is of is worked out again, which costs fewer registers than to keep it.
+    const auto fetch = [&](unsigned i) {
+        kit::UnitPlace place;
+        kit::Unit<T> unit;
+        load_lane<kWhole>(r, p, head_place(p, i, heads, first), 0, place, unit);
+        return unit;
+    };
+
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::Unit<T> now = fetch(threadIdx.x), next = fetch(threadIdx.x + blockDim.x);
+    fill_tokens(r, p, first, tokens, turns, rows);
+    __syncthreads();
+
+    QkSums of_row = AddQkSums::identity();
+    if (p.norm == NormOver::row) {
+        const auto add = [&](unsigned i, const kit::Unit<T>& unit) {
+            const HeadPlace at = head_place(p, i, heads, first);
+            const float sum = at.part < 2 ? lane_squares<kWhole>(r, p, at, unit) : 0.0f;
+            of_row.at[0] += at.part == 0 ? sum : 0.0f;
+            of_row.at[1] += at.part == 1 ? sum : 0.0f;
+        };
+        add(threadIdx.x, now);
+        add(threadIdx.x + blockDim.x, next);
+        for (unsigned i = threadIdx.x + 2 * blockDim.x; i < lanes; i += blockDim.x) add(i, fetch(i));
+        kit::BlockGroup block{.lanes = static_cast<int>(blockDim.x)};
+        of_row = block.reduce(of_row, AddQkSums{});
+    }
+    // Whole warps, since the lanes of a head add up.
+    for (unsigned i = threadIdx.x; (i & ~31u) < lanes; i += blockDim.x) {
+        const HeadPlace at = head_place(p, i, heads, first);
+        float sum = at.part == 0 ? of_row.at[0] : of_row.at[1];
+        if (p.norm == NormOver::head)
+            sum = kit::warp_reduce(lane_squares<kWhole>(r, p, at, now), kit::Sum{}, 1 << p.lanes_log2);
+        const float scale = rsqrtf(sum / p.counts[at.part == 1] + p.eps);
+        const int units = at.there ? kit::head_units(r) : 0;
+        for (int unit = static_cast<int>(at.lane); unit < units; unit += 1 << p.lanes_log2) {
+            const kit::UnitPlace place = kit::unit_place(r, unit);
+            if (unit != static_cast<int>(at.lane))
+                kit::load_unit<kWhole>(head_of<const T>(p.in[at.part], at), place, now);
+            finish<kWhole>(r, p, at, place, now, scale, turns, rows);
+        }
+        now = next;
+        next = fetch(i + 2 * blockDim.x);
+    }
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

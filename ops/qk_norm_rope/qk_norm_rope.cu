@@ -1,0 +1,165 @@
+// qk_norm_rope on the GPU and in the emulator: policy and launch.
+#include "ops/qk_norm_rope/qk_norm_rope.h"
+
+#include "ops/qk_norm_rope/kernel.cuh"
+#include "weft/op.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// Two units a thread, in blocks of which several fit on a multiprocessor.
+constexpr kit::UnitLimits kLimits{.threads = 320, .units = 640};
+constexpr std::int64_t kMaxHalf = 4096;  // pairs whose angles fit in 32 KiB
+
+std::int64_t heads_of(const QkNormRope& op) {
+    return op.q.dim(-2) + (op.k ? op.k.dim(-2) : 0) + (op.v ? op.v.dim(-2) : 0);
+}
+
+struct HeadPlan {
+    int block_tokens = 1;
+    unsigned threads = 0, blocks = 0, lanes = 1, rounds = 1;
+};
+
+HeadPlan plan(const QkNormRope& op, const DeviceInfo& device) {
+    kit::Rotation r;
+    r.half = r.count = static_cast<int>(op.rotated() / 2);
+    r.head_dim = static_cast<int>(op.head_dim());
+    const int units = std::max(1, kit::head_units(r));
+    HeadPlan plan;
+    while (plan.lanes < 32 && static_cast<int>(plan.lanes) < units) plan.lanes *= 2;
+    plan.rounds = static_cast<unsigned>(kit::divide_up(units, plan.lanes));
+    const std::int64_t lanes = heads_of(op) * plan.lanes;
+    const std::int64_t angles = op.head_cos ? 0 : std::min<std::int64_t>(r.half, kLimits.threads);
+    plan.block_tokens = op.norm == QkNormRope::Norm::row
+                            ? 1
+                            : kit::tokens_a_block(op.tokens(), lanes, angles, kLimits, device);
+    plan.threads = kit::unit_threads(lanes * plan.block_tokens, 0, kLimits);
+    plan.blocks = static_cast<unsigned>(kit::divide_up(op.tokens(), plan.block_tokens));
+    return plan;
+}
+
+HeadsAt heads_at(const Tensor& t) {
+    if (!t) return {};
+    return {t.data, *leading_stride(t, 3), t.stride[t.rank - 3], t.stride[t.rank - 2]};
+}
+CacheAt cache_at(const Tensor& cache, const Tensor& scale) {
+    if (!cache) return {};
+    return {cache.data,
+            cache.dtype,
+            cache.stride[0],
+            cache.stride[1],
+            cache.stride[2],
+            scale ? scale.as<const float>() : nullptr,
+            scale && scale.dim(0) > 1 ? 1 : 0};
+}
+WeightAt weight_at(const Tensor& weight, std::int64_t head_dim) {
+    if (!weight) return {};
+    return {weight.data, weight.dtype, weight.dim(0) == head_dim ? 0 : head_dim,
+            kit::rows_aligned(weight, kit::kTurnWidth)};
+}
+IndexAt index_of(const Tensor& t) {
+    if (!t) return {};
+    return {t.data, t.dtype == DType::int64, *leading_stride(t, 1), t.stride[t.rank - 1]};
+}
+
+QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const HeadPlan& plan) {
+    const std::int64_t q_heads = op.q.dim(-2), kv_heads = op.k ? op.k.dim(-2) : 0, head_dim = op.head_dim();
+    const bool row = op.norm == QkNormRope::Norm::row;
+    QkNormRopeParams p{.in = {heads_at(op.q), heads_at(op.k), heads_at(op.v)},
+                       .out = {heads_at(op.q_out), heads_at(op.k_out), heads_at(op.v_out)},
+                       .cache = {cache_at(op.k_cache, op.k_scale), cache_at(op.v_cache, op.v_scale)},
+                       .weight = {weight_at(op.q_weight, head_dim), weight_at(op.k_weight, head_dim)},
+                       .position = {index_of(op.positions), index_of(op.positions2), index_of(op.positions3)},
+                       .slots = index_of(op.slots),
+                       .table = {heads_at(op.head_cos), heads_at(op.head_sin)},
+                       .table_dtype = op.head_cos.dtype,
+                       .tables_aligned = op.head_cos && kit::rows_aligned(op.head_cos, kit::kTurnWidth) &&
+                                         kit::rows_aligned(op.head_sin, kit::kTurnWidth),
+                       .page_size = 1,
+                       .cache_rows = 0,
+                       .frequencies = op.frequencies ? op.frequencies.as<const float>() : nullptr,
+                       .more = {},
+                       .tokens = static_cast<unsigned>(op.tokens()),
+                       .heads_before_k = static_cast<unsigned>(q_heads),
+                       .heads_before_v = static_cast<unsigned>(q_heads + kv_heads),
+                       .sequence = kit::Divisor::of(op.sequence()),
+                       .heads = kit::Divisor::of(heads_of(op)),
+                       .pairs = kit::Divisor::of(r.half),
+                       .lanes_log2 = 0,
+                       .rounds = plan.rounds,
+                       .block_tokens = static_cast<unsigned>(plan.block_tokens),
+                       .turn_stride = kit::turn_units(r) * kit::kTurnWidth,
+                       .norm = static_cast<NormOver>(op.norm),
+                       .eps = op.eps,
+                       .weight_offset = op.weight_offset,
+                       .counts = {static_cast<float>(row ? q_heads * head_dim : head_dim),
+                                  static_cast<float>(row ? kv_heads * head_dim : head_dim)},
+                       .prefix = op.prefix,
+                       .start = op.start,
+                       .section2 = static_cast<int>(op.section2),
+                       .section3 = static_cast<int>(op.section3),
+                       .alternate = op.sections == QkNormRope::Sections::alternate};
+    while (1u << p.lanes_log2 < plan.lanes) ++p.lanes_log2;
+    if (const Tensor& cache = op.k_cache ? op.k_cache : op.v_cache) {
+        p.page_size = std::max<std::int64_t>(1, cache.dim(1));
+        p.cache_rows = cache.dim(0) * cache.dim(1);
+    }
+    return p;
+}
+
+// Whether all units of every operand are whole, aligned vectors.
+bool all_whole(const QkNormRope& op) {
+    if (!kit::heads_whole(op.head_dim(), op.rotated())) return false;
+    for (const Tensor* t : {&op.q, &op.k, &op.v, &op.q_out, &op.k_out, &op.v_out, &op.k_cache, &op.v_cache}) {
+        if (*t && !kit::rows_aligned(*t, kit::kTurnWidth)) return false;
+    }
+    return true;
+}
+
+template <class T>
+void launch_as(const QkNormRope& op, Context& context) {
+    const HeadPlan planned = plan(op, context.info());
+    if (planned.blocks == 0 || op.head_dim() == 0) return;
+    kit::Rotation r = kit::rotation_of(op, op.head_dim(), op.start, 0);
+    if (!op.head_cos && !op.frequencies) kit::set_frequencies(r, op.base, context);
+    r.count = r.half;  // one launch turns all
+    QkNormRopeParams p = parameters(op, r, planned);
+    const bool computed = !op.cos && !op.head_cos && !op.frequencies;
+    for (int pair = kit::kTurnPairs; computed && pair < std::min(r.half, kit::kTurnPairs + kMorePairs);
+         ++pair)
+        p.more[pair - kit::kTurnPairs] = kit::rotary_frequency(op.base, op.rotated(), pair);
+    const std::size_t turns_bytes = static_cast<std::size_t>(planned.block_tokens) * 2 *
+                                    static_cast<std::size_t>(p.turn_stride) * sizeof(float);
+    const kit::LaunchShape shape{.grid = dim3(planned.blocks),
+                                 .block = dim3(planned.threads),
+                                 .dynamic_shared = op.head_cos ? 0 : turns_bytes,
+                                 .dependent = true};
+    kit::launch("qk_norm_rope", all_whole(op) ? qk_norm_rope<T, true> : qk_norm_rope<T, false>, shape,
+                context.stream(), r, p);
+}
+
+void launch(const QkNormRope& op, Context& context) {
+    kit::with_wide_type(op.q.dtype,
+                        [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
+}
+
+const RegisterImplementations<QkNormRope> kKernels{
+    kit::kTarget,
+    {{"vectors",
+      +[](const QkNormRope& op, const DeviceInfo&) -> const char* {
+          if (op.tokens() >> 30 != 0) return "2^30 tokens or more";
+          if (op.rotated() / 2 > kMaxHalf && !op.head_cos) return "more than 8192 elements of a head turn";
+          return op.head_dim() * std::max<std::int64_t>(1, heads_of(op)) < 1 << 26
+                     ? nullptr
+                     : "a token has 2^26 elements or more";
+      },
+      +[](const QkNormRope& op, const DeviceInfo& device) {
+          const HeadPlan p = plan(op, device);
+          return "tokens=" + std::to_string(p.block_tokens) + " threads=" + std::to_string(p.threads) +
+                 " blocks=" + std::to_string(p.blocks) + " lanes=" + std::to_string(p.lanes) +
+                 " rounds=" + std::to_string(p.rounds);
+      },
+      launch}}};
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET

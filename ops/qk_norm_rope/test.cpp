@@ -1,0 +1,222 @@
+// qk_norm_rope: what generated cases don't say.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "ops/qk_norm_rope/qk_norm_rope.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/rope/rope.h"
+#include "tests/ops/support.h"
+
+namespace weft {
+namespace {
+
+using test::HostTensor;
+using test::rejection;
+using ::testing::HasSubstr;
+
+HostTensor waves(std::vector<std::int64_t> shape, double step) {
+    HostTensor t(DType::fp32, shape);
+    std::int64_t count = 1;
+    for (const std::int64_t size : shape) count *= size;
+    for (std::int64_t i = 0; i < count; ++i) t.set(i, std::sin(step * static_cast<double>(i * i + 1)));
+    return t;
+}
+
+TEST(QkNormRope, RejectsWhatTheContractExcludes) {
+    const std::string q = "qk_norm_rope q=bf16[4,8,64] q_out=bf16[4,8,64]";
+    const std::string both = q + " k=bf16[4,2,64]";
+    const std::string cached = both + " slots=int64[4] k_cache=fp8_e4m3[2,16,2,64]";
+    EXPECT_EQ(rejection(q), "accepted");
+    EXPECT_EQ(rejection(cached), "accepted");
+    EXPECT_THAT(rejection(both), HasSubstr("qk_norm_rope.k: expected k_out or k_cache beside it"));
+    EXPECT_THAT(rejection(both + " k_out=fp16[4,2,64]"), HasSubstr("expected q's dtype bf16, got fp16"));
+    EXPECT_THAT(rejection(both + " k_out=bf16[4,2,64] v=bf16[4,2,64]"),
+                HasSubstr("qk_norm_rope.v: expected v_out or v_cache beside it"));
+    EXPECT_THAT(rejection(q + " v=bf16[4,2,64]"), HasSubstr("expected k beside it"));
+    EXPECT_THAT(rejection(both + " k_cache=bf16[2,16,2,64]"), HasSubstr("expected slots beside it"));
+    EXPECT_THAT(rejection(q + " slots=int64[4]"),
+                HasSubstr("qk_norm_rope.slots: expected k_cache or v_cache"));
+    EXPECT_THAT(rejection(both + " slots=int64[4] k_cache=fp16[2,16,2,64]"),
+                HasSubstr("qk_norm_rope.k_cache"));
+    EXPECT_THAT(rejection(both + " slots=int64[4] k_cache=bf16[2,16,2,64] k_scale=fp32[1]"),
+                HasSubstr("qk_norm_rope.k_scale"));
+    EXPECT_THAT(rejection(cached + " k_scale=fp32[3]"),
+                HasSubstr("qk_norm_rope.k_scale: expected [1] or [kv_heads=2], got [3]"));
+    EXPECT_THAT(rejection(q + " q_weight=bf16[128]"),
+                HasSubstr("expected a weight of one head, [64], or of all, [512], got [128]"));
+    EXPECT_THAT(rejection(q + " q_weight=bf16[64] norm=none"), HasSubstr("expected none with norm=none"));
+    EXPECT_THAT(rejection(q + " weight_offset=1"), HasSubstr("expected 0 where there is no weight"));
+    EXPECT_THAT(rejection(q + " rotary_dim=63"), HasSubstr("expected an even number up to head_dim=64"));
+    EXPECT_THAT(rejection(q + " frequencies=fp32[16]"), HasSubstr("expected [half=32] for rotary_dim=64"));
+    EXPECT_THAT(rejection(q + " cos=fp32[9,32] sin=fp32[9,32] start=6"),
+                HasSubstr("expected at most table - tokens + prefix = 5 without positions, got 6"));
+    EXPECT_EQ(rejection(q + " cos=fp32[9,32] sin=fp32[9,32] start=6 prefix=1"), "accepted");
+    EXPECT_THAT(rejection(q + " section2=4"), HasSubstr("expected 0 without its positions, got 4"));
+    const std::string axes = q + " positions=int32[4] positions2=int32[4] positions3=int32[4]";
+    EXPECT_THAT(rejection(axes + " section2=20 section3=13"),
+                HasSubstr("expected section2 + section3 up to the 32 pairs, got 33"));
+    EXPECT_THAT(rejection(axes + " section2=12 section3=4 sections=alternate"),
+                HasSubstr("at most a third of the 32 pairs"));
+    EXPECT_THAT(rejection(q + " head_cos=fp32[4,8,16] head_sin=fp32[4,8,16]"),
+                HasSubstr("expected half=32 for rotary_dim=64, got 16"));
+    EXPECT_THAT(rejection(both + " k_out=bf16[4,2,64] head_cos=fp32[4,8,32] head_sin=fp32[4,8,32]"),
+                HasSubstr("expected as many heads of k as of q, 8, got 2"));
+    EXPECT_THAT(rejection("qk_norm_rope q=bf16[4,1,514] q_out=bf16[4,1,514]"),
+                HasSubstr("expected at most 512 without frequencies or tables, got 514"));
+    EXPECT_THAT(rejection("qk_norm_rope q=bf16[2,3,4,8,64]{10000,3000,512,64,1} q_out=bf16[2,3,4,8,64]"),
+                HasSubstr("qk_norm_rope.q: the axes before the tokens must fold into one stride"));
+}
+
+// In fp32, where the rounding between them is small: the norm, then the rotation.
+TEST(QkNormRope, IsTheNormAndThenTheRotation) {
+    HostTensor q = waves({5, 3, 24}, 1.3), weight = waves({24}, 0.7);
+    for (const Device device : test::host_devices()) {
+        for (const auto pairs : {QkNormRope::Pairs::half, QkNormRope::Pairs::interleaved}) {
+            HostTensor normed(DType::fp32, {5, 3, 24}), turned(DType::fp32, {5, 3, 24}),
+                both(DType::fp32, {5, 3, 24});
+            run(RmsNorm{.x = q.on(device),
+                        .weight = weight.on(device),
+                        .out = normed.on(device),
+                        .eps = 1e-5f,
+                        .weight_offset = 1});
+            run(Rope{.x = normed.on(device),
+                     .out = turned.on(device),
+                     .pairs = static_cast<Rope::Pairs>(pairs),
+                     .rotary_dim = 16,
+                     .start = 7});
+            run(QkNormRope{.q = q.on(device),
+                           .q_out = both.on(device),
+                           .q_weight = weight.on(device),
+                           .eps = 1e-5f,
+                           .weight_offset = 1,
+                           .pairs = pairs,
+                           .rotary_dim = 16,
+                           .start = 7});
+            for (int i = 0; i < 5 * 3 * 24; ++i) EXPECT_NEAR(both[i], turned[i], 1e-6) << i;
+        }
+    }
+}
+
+TEST(QkNormRope, ARowIsNormedAsOneAndItsPrefixDoesNotTurn) {
+    HostTensor q = waves({4, 2, 8}, 1.3);
+    for (const Device device : test::host_devices()) {
+        HostTensor out(DType::fp32, {4, 2, 8});
+        run(QkNormRope{.q = q.on(device),
+                       .q_out = out.on(device),
+                       .norm = QkNormRope::Norm::row,
+                       .eps = 0,
+                       .prefix = 3});
+        for (int token = 0; token < 4; ++token) {
+            double before = 0, after = 0;
+            for (int i = 0; i < 16; ++i) before += q[token * 16 + i] * q[token * 16 + i];
+            for (int i = 0; i < 16; ++i) after += out[token * 16 + i] * out[token * 16 + i];
+            EXPECT_NEAR(after, 16, 1e-4);
+            // The fourth token is the first that turns, and at position 0.
+            for (int i = 0; i < 16; ++i)
+                EXPECT_NEAR(out[token * 16 + i], q[token * 16 + i] * std::sqrt(16 / before), 1e-5);
+        }
+    }
+}
+
+// A page's rows have room between them for another cache, whose rows must keep their bits.
+TEST(QkNormRope, SlotsNameRowsOfPages) {
+    HostTensor k = waves({5, 1, 4}, 1.1), v = waves({5, 1, 4}, 0.6), q = k;
+    for (const Device device : test::host_devices()) {
+        HostTensor slots(DType::int64, {5}, {5, -1, 0, 3, 2});
+        HostTensor cache(DType::fp32, {3, 2, 2, 1, 4},
+                         std::vector<double>(48, -9.0));  // pages, K and V, rows
+        HostTensor q_out(DType::fp32, {5, 1, 4}), k_out(DType::fp32, {5, 1, 4});
+        Tensor keys = cache.on(device);
+        keys.rank = 4;
+        for (int axis = 1; axis < 4; ++axis)
+            keys.shape[axis] = keys.shape[axis + 1], keys.stride[axis] = keys.stride[axis + 1];
+        Tensor values = keys;
+        values.data = keys.as<float>() + 8;
+        run(QkNormRope{.q = q.on(device),
+                       .k = k.on(device),
+                       .v = v.on(device),
+                       .q_out = q_out.on(device),
+                       .k_out = k_out.on(device),
+                       .slots = slots.on(device),
+                       .k_cache = keys,
+                       .v_cache = values});
+        const int slot_of[5] = {5, -1, 0, 3, 2};
+        for (int i = 0; i < 5 * 4; ++i) EXPECT_EQ(q_out[i], k_out[i]);
+        for (int row = 0; row < 6; ++row) {
+            int token = -1;
+            for (int t = 0; t < 5; ++t) token = slot_of[t] == row ? t : token;
+            for (int i = 0; i < 4; ++i) {
+                const int at = row / 2 * 16 + row % 2 * 4 + i;
+                EXPECT_EQ(cache[at], token < 0 ? -9 : k_out[token * 4 + i]) << row;
+                EXPECT_EQ(cache[at + 8], token < 0 ? -9 : v[token * 4 + i]) << row;
+            }
+        }
+    }
+}
+
+TEST(QkNormRope, WhatIsOutsideIsLeftOutOnDevices) {
+    for (const Device device : test::host_devices()) {
+        if (device == kCpu) continue;
+        HostTensor k = waves({3, 1, 4}, 1.1), q = k, q_out(DType::fp32, {3, 1, 4});
+        HostTensor slots(DType::int64, {3}, {4, -7, 1e15});
+        HostTensor cache(DType::fp32, {2, 2, 1, 4}, std::vector<double>(16, -9.0));
+        run(QkNormRope{.q = q.on(device),
+                       .k = k.on(device),
+                       .q_out = q_out.on(device),
+                       .slots = slots.on(device),
+                       .k_cache = cache.on(device)});
+        for (int i = 0; i < 16; ++i) EXPECT_EQ(cache[i], -9);
+    }
+}
+
+// Three positions that agree are one; each section alone follows its own.
+TEST(QkNormRope, SectionsFollowTheirPositions) {
+    HostTensor q = waves({3, 2, 24}, 1.3);
+    HostTensor near(DType::int32, {3}, {0, 1, 2}), far(DType::int32, {3}, {50, 60, 70});
+    for (const Device device : test::host_devices()) {
+        for (const auto sections : {QkNormRope::Sections::blocks, QkNormRope::Sections::alternate}) {
+            const auto turned = [&](HostTensor& first, HostTensor& second, HostTensor& third) {
+                HostTensor out(DType::fp32, {3, 2, 24});
+                run(QkNormRope{.q = q.on(device),
+                               .q_out = out.on(device),
+                               .positions = first.on(device),
+                               .positions2 = second.on(device),
+                               .positions3 = third.on(device),
+                               .section2 = 4,
+                               .section3 = 3,
+                               .sections = sections});
+                return out;
+            };
+            HostTensor all = turned(near, near, near), plain(DType::fp32, {3, 2, 24});
+            run(QkNormRope{.q = q.on(device), .q_out = plain.on(device)});
+            EXPECT_EQ(all, plain);
+            const HostTensor second = turned(near, far, near), third = turned(near, near, far);
+            const bool blocks = sections == QkNormRope::Sections::blocks;
+            for (int pair = 0; pair < 12; ++pair) {
+                const bool in_second = blocks ? pair >= 5 && pair < 9 : pair % 3 == 1;
+                const bool in_third = blocks ? pair >= 9 : pair % 3 == 2 && pair < 9;
+                EXPECT_EQ(second[pair] != plain[pair], in_second) << pair;
+                EXPECT_EQ(third[pair] != plain[pair], in_third) << pair;
+            }
+        }
+    }
+}
+
+TEST(QkNormRope, PolicyFillsTheDevice) {
+    if (test::configuration("qk_norm_rope q=bf16[1,1,2] q_out=bf16[1,1,2]").empty())
+        GTEST_SKIP() << "no kernels";
+    EXPECT_THAT(
+        test::configuration("qk_norm_rope q=bf16[4608,24,128] k=bf16[4608,24,128] q_out=bf16[4608,24,128] "
+                            "k_out=bf16[4608,24,128]"),
+        HasSubstr("tokens=1 threads=192 blocks=4608 lanes=8 rounds=1"));
+    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,8,128] q_out=bf16[4608,8,128]"),
+                HasSubstr("tokens=4 threads=256 blocks=1152 lanes=8"));
+    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,8,128] q_out=bf16[4608,8,128] norm=row"),
+                HasSubstr("tokens=1 threads=64 blocks=4608"));
+    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[9,2,1040] q_out=bf16[9,2,1040] rotary_dim=64"),
+                HasSubstr("lanes=32 rounds=3"));
+}
+
+}  // namespace
+}  // namespace weft
