@@ -56,7 +56,8 @@ __device__ __forceinline__ void store_singly(T* to, const OctetPlace& place, con
 
 // An operand's row for the thread's row of x.
 struct OctetRow {
-    char* data = nullptr;  // where its octets begin, perhaps before its first element; null: every element is `fill`
+    char* data =
+        nullptr;  // where its octets begin, perhaps before its first element; null: every element is `fill`
     DType dtype = DType::fp32;
     bool aligned = true;  // its octets are vectors
     float fill = 0.0f;
@@ -108,7 +109,8 @@ class MixedRow {
         }
         const int bytes = stored_bytes(from.dtype);
         row.data = static_cast<char*>(from.data) + (at - shift_) * bytes;
-        row.aligned = !hold_.ragged || reinterpret_cast<std::uintptr_t>(row.data) % (bytes == 1 ? 8 : 16) == 0;
+        row.aligned =
+            !hold_.ragged || reinterpret_cast<std::uintptr_t>(row.data) % (bytes == 1 ? 8 : 16) == 0;
         return row;
     }
 
@@ -168,7 +170,8 @@ class MixedRow {
                     for (int i = 0; i < kOctet; ++i) (i % 2 == 0 ? even : odd) += f(x[i]);
                 } else {
 #pragma unroll
-                    for (int i = 0; i < kOctet; ++i) (i % 2 == 0 ? even : odd) += place.has(i) ? f(x[i]) : 0.0f;
+                    for (int i = 0; i < kOctet; ++i)
+                        (i % 2 == 0 ? even : odd) += place.has(i) ? f(x[i]) : 0.0f;
                 }
             });
         });
@@ -208,7 +211,8 @@ class MixedRow {
         if (later.stride == 0 && later.run_stride == 0 && !part.shape.scattered) return;
         const OctetRow row = row_of(later);
         each_place([&](const OctetPlace& place) {
-            prefetch_l2(row.data + static_cast<std::int64_t>(place.octet) * (kOctet * stored_bytes(later.dtype)));
+            prefetch_l2(row.data +
+                        static_cast<std::int64_t>(place.octet) * (kOctet * stored_bytes(later.dtype)));
         });
     }
 

@@ -203,7 +203,8 @@ __device__ __forceinline__ void store_group(const GroupedRows& to, std::int64_t 
 #pragma unroll
     for (float& value : values) value = nan ? 0.0f : value * scale.inverse;
     with_code(to.dtype, [&](auto* type) {
-        store_codes<std::remove_pointer_t<decltype(type)>>(to.data, begin + column, values, count, to.aligned);
+        store_codes<std::remove_pointer_t<decltype(type)>>(to.data, begin + column, values, count,
+                                                           to.aligned);
     });
     const int columns_log2 = 31 - __clz(lanes * N);
     const std::int64_t group = column >> columns_log2;

@@ -120,13 +120,13 @@ inline RowHold row_hold(const RowProblem& problem, const RowPlan& plan) {
 
 // Dependent, for row kernels wait before they touch memory.
 inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
-    return {
-        .grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
-        .block = dim3(static_cast<unsigned>(plan.threads())),
-        .cluster = static_cast<unsigned>(plan.cluster),
-        .balanced = plan.uniform && fills_registers(plan.vectors),  // there are many rows: room counts, not which SM
-        .dynamic_shared = held_bytes(plan, problem),
-        .dependent = true};
+    return {.grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
+            .block = dim3(static_cast<unsigned>(plan.threads())),
+            .cluster = static_cast<unsigned>(plan.cluster),
+            .balanced = plan.uniform &&
+                        fills_registers(plan.vectors),  // there are many rows: room counts, not which SM
+            .dynamic_shared = held_bytes(plan, problem),
+            .dependent = true};
 }
 
 // Calls next(std::true_type or std::false_type) for a flag that may be set at all, or never.

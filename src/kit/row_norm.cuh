@@ -83,8 +83,8 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
 }
 
 // The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
-__device__ __forceinline__ void map_chunk(const MixedRow& row, const MixedNorm& p, const Moments& moments, int output,
-                                          int area) {
+__device__ __forceinline__ void map_chunk(const MixedRow& row, const MixedNorm& p, const Moments& moments,
+                                          int output, int area) {
     Moments m = moments;
     int from = MixedRow::kHeld;
 #pragma unroll 1

@@ -20,12 +20,12 @@ inline constexpr int kOctet = 8;
 constexpr bool fills_registers(int vectors) { return vectors == 8; }
 
 struct RowPlan {
-    int width = 1;    // elements of a vector: 16 bytes of them, or kOctet in a mixed kernel
-    int vectors = 1;  // vectors of a row that a thread holds at a time
-    int lanes = 32;   // threads of a block that share a row: a power of two up to 32, or the whole block
-    int rows = 1;     // rows of a block
-    int cluster = 1;  // blocks that share a row
-    bool keep = false;  // L2 keeps the rows that are read after all else
+    int width = 1;        // elements of a vector: 16 bytes of them, or kOctet in a mixed kernel
+    int vectors = 1;      // vectors of a row that a thread holds at a time
+    int lanes = 32;       // threads of a block that share a row: a power of two up to 32, or the whole block
+    int rows = 1;         // rows of a block
+    int cluster = 1;      // blocks that share a row
+    bool keep = false;    // L2 keeps the rows that are read after all else
     bool uniform = true;  // of a uniform kernel, which holds rows in registers; a mixed one in shared memory
 
     int threads() const { return lanes * rows; }
@@ -35,9 +35,9 @@ struct RowPlan {
 
 inline std::string to_string(const RowPlan& plan) {
     return "lanes=" + std::to_string(plan.lanes) + " vectors=" + std::to_string(plan.vectors) + "x" +
-           std::to_string(plan.width) +
-           " rows=" + std::to_string(plan.rows) + " cluster=" + std::to_string(plan.cluster) +
-           (plan.keep ? " l2=input" : "") + (plan.uniform ? "" : " mixed");
+           std::to_string(plan.width) + " rows=" + std::to_string(plan.rows) +
+           " cluster=" + std::to_string(plan.cluster) + (plan.keep ? " l2=input" : "") +
+           (plan.uniform ? "" : " mixed");
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
@@ -104,7 +104,7 @@ namespace detail {
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (!form.uniform) return 384;  // which leaves 80
+    if (!form.uniform) return 384;                               // which leaves 80
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
     return form.bias && vectors == 4 ? 512 : 1024;
@@ -169,8 +169,7 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
     }
     static constexpr double kOverlap[] = {0, 0.6, 0.93, 0.96, 1};
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    return 10 +
-           std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan)) -
+    return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan)) -
            home_burden(plan);
 }
 
@@ -190,25 +189,34 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     return plan;
 }
 
-// The plan of a mixed kernel. Of many rows a thread has four octets, which spread the cost of beginning a row; of few it
-// has one, and waits least. Blocks of a cluster share a row where one would hold more than kHeld bytes, of which an SM
-// has room for three, or where few rows would leave a thread with more than four.
+// The plan of a mixed kernel. Of many rows a thread holds kHeld bytes, which spread the cost of beginning a row (more leave
+// too few warps to hide the waits of each, measured on an H200); of few it has one octet, and waits least. A block has as many rows as make a few warps, and no more than kBlock bytes, of which
+// an SM has room for several. Blocks of a cluster share a row where one would hold more than that twice over, or where
+// few rows would leave a thread with many octets.
 inline RowPlan mixed_plan(const RowProblem& problem, int most_blocks, const DeviceInfo& device) {
-    constexpr std::int64_t kMost = row_threads(0, {}), kMany = 4, kHeld = 64 * 1024, kSideBySide = 8;
-    const std::int64_t octets = std::max<std::int64_t>((problem.dim + (problem.whole ? 0 : kOctet - 1) + kOctet - 1) / kOctet, 1);
+    constexpr std::int64_t kMost = row_threads(0, {}), kHeld = 256, kBlock = 32 * 1024, kSideBySide = 2,
+                           kFew = 4;
+    const std::int64_t many = kHeld / problem.octet_bytes;
+    const std::int64_t octets =
+        std::max<std::int64_t>((problem.dim + (problem.whole ? 0 : kOctet - 1) + kOctet - 1) / kOctet, 1);
     const bool few = problem.rows * octets * 16 <= 65536 * std::int64_t{device.sms};
     RowPlan plan{.width = kOctet, .uniform = false};
-    const std::int64_t lanes = std::max({(octets + kMany - 1) / kMany, few ? octets : std::min(octets, kSideBySide),
-                                         std::int64_t{problem.group_lanes}});
+    const std::int64_t lanes =
+        std::max({(octets + many - 1) / many, few ? octets : std::min(octets, kSideBySide),
+                  std::int64_t{problem.group_lanes}});
     plan.lanes = row_lanes(std::min(lanes, kMost));
     const auto slots = [&] {
         const std::int64_t all = std::int64_t{plan.lanes} * plan.cluster;
         return (octets + all - 1) / all;
     };
     const auto held = [&] { return slots() * plan.lanes * problem.octet_bytes; };
-    while (plan.cluster < most_blocks && plan.lanes == kMost && (held() > kHeld || (few && slots() > kMany)))
+    while (plan.cluster < most_blocks && plan.lanes == kMost &&
+           (held() > 2 * kBlock || (few && slots() > kFew)))
         plan.cluster *= 2;
-    plan.rows = plan.lanes <= 32 ? 128 / plan.lanes : 1;
+    if (plan.lanes <= 32) {
+        plan.rows = 128 / plan.lanes;
+        while (plan.threads() > 32 && held() * plan.rows > kBlock) plan.rows /= 2;
+    }
     const std::int64_t room = (device.shared_per_block - kRowStatic) / (plan.threads() * problem.octet_bytes);
     plan.vectors = static_cast<int>(std::min(slots(), room));
     return plan;

@@ -52,7 +52,8 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
     };
     if constexpr (Row::kForm.fp8 && sizeof(T) != 4) {
         // Known where the form says what out is, and not only what it may be.
-        if (!fills_registers(V) || to.dtype != kDTypeOf<T>) return store_all(static_cast<e4m3*>(nullptr), true);
+        if (!fills_registers(V) || to.dtype != kDTypeOf<T>)
+            return store_all(static_cast<e4m3*>(nullptr), true);
     }
     store_all(static_cast<T*>(nullptr), false);
 }
@@ -77,13 +78,14 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
 __device__ __forceinline__ void store_chunk(const MixedRow& row, int area, const RowOutput& to,
                                             const GroupScales* groups, float scale) {
     if (groups != nullptr) {
-        const GroupedRows codes{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
+        const GroupedRows codes{
+            .data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
         const std::int64_t begin = row.part.offset(to.out);
         const int lanes = group_columns(groups->dtype) / kOctet;
         return row.each_slot(
             [&](const OctetPlace& place, float (&x)[kOctet]) {
-                store_group(codes, begin, row.part.at.row, std::int64_t{place.octet} * kOctet, place.to, x, lanes,
-                            scale);
+                store_group(codes, begin, row.part.at.row, std::int64_t{place.octet} * kOctet, place.to, x,
+                            lanes, scale);
             },
             area);
     }
@@ -103,8 +105,8 @@ __device__ __forceinline__ void store_chunk(const MixedRow& row, int area, const
 // Of a mixed row: map() makes the chunk's results, in `area`, once; of a row in chunks twice where each has a scale. All
 // threads of the block call this.
 template <GroupScope kScope, class Map>
-__device__ __forceinline__ void store_mixed(MixedRow& row, Group<kScope>& group, int area, const RowOutput& to,
-                                            const GroupScales* groups, const Map& map) {
+__device__ __forceinline__ void store_mixed(MixedRow& row, Group<kScope>& group, int area,
+                                            const RowOutput& to, const GroupScales* groups, const Map& map) {
     const AmaxOrNan largest{.keeps_nan = to.out.dtype == DType::int8};  // which has no code for it
     const bool token = to.token_scale != nullptr;
     float scale = static_scale(to), amax = 0.0f;

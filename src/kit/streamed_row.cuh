@@ -57,9 +57,8 @@ class StreamedRow {
     // Before all passes: what residual_out is to receive goes there, and comes from there from now on.
     __device__ __forceinline__ void load() {
         if (in_.residual.data == nullptr || in_.residual_out.data == nullptr) return;
-        each([&](std::int64_t index, const float (&x)[N]) {
-            store_floats(in_.residual_out, part, index, x);
-        });
+        each(
+            [&](std::int64_t index, const float (&x)[N]) { store_floats(in_.residual_out, part, index, x); });
         summed_ = true;
     }
 
