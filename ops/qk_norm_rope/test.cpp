@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "ops/qk_norm_rope/qk_norm_rope.h"
-#include "ops/rms_norm/rms_norm.h"
-#include "ops/rope/rope.h"
 #include "tests/ops/support.h"
 
 namespace weft {
@@ -66,36 +64,6 @@ TEST(QkNormRope, RejectsWhatTheContractExcludes) {
                 HasSubstr("expected at most 512 without frequencies or tables, got 514"));
     EXPECT_THAT(rejection("qk_norm_rope q=bf16[2,3,4,8,64]{10000,3000,512,64,1} q_out=bf16[2,3,4,8,64]"),
                 HasSubstr("qk_norm_rope.q: the axes before the tokens must fold into one stride"));
-}
-
-// In fp32, where the rounding between them is small: the norm, then the rotation.
-TEST(QkNormRope, IsTheNormAndThenTheRotation) {
-    HostTensor q = waves({5, 3, 24}, 1.3), weight = waves({24}, 0.7);
-    for (const Device device : test::host_devices()) {
-        for (const auto pairs : {QkNormRope::Pairs::half, QkNormRope::Pairs::interleaved}) {
-            HostTensor normed(DType::fp32, {5, 3, 24}), turned(DType::fp32, {5, 3, 24}),
-                both(DType::fp32, {5, 3, 24});
-            run(RmsNorm{.x = q.on(device),
-                        .weight = weight.on(device),
-                        .out = normed.on(device),
-                        .eps = 1e-5f,
-                        .weight_offset = 1});
-            run(Rope{.x = normed.on(device),
-                     .out = turned.on(device),
-                     .pairs = static_cast<Rope::Pairs>(pairs),
-                     .rotary_dim = 16,
-                     .start = 7});
-            run(QkNormRope{.q = q.on(device),
-                           .q_out = both.on(device),
-                           .q_weight = weight.on(device),
-                           .eps = 1e-5f,
-                           .weight_offset = 1,
-                           .pairs = pairs,
-                           .rotary_dim = 16,
-                           .start = 7});
-            for (int i = 0; i < 5 * 3 * 24; ++i) EXPECT_NEAR(both[i], turned[i], 1e-6) << i;
-        }
-    }
 }
 
 TEST(QkNormRope, ARowIsNormedAsOneAndItsPrefixDoesNotTurn) {

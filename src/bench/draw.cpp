@@ -170,9 +170,16 @@ class UserDraw {
         const bool narrow = bits(type_) <= 8;
         if (f.fill.kind == Fill::Kind::scale) return narrow || scales_output(f) ? 85 : 4;
         if (f.name == "weight") return 90;
+        if (is_needed(f)) return 60;  // what others hang on
         const auto optional = std::count_if(contract_.fields().begin(), contract_.fields().end(),
                                             [](const Field& other) { return other.optional; });
         return static_cast<int>(std::clamp<std::int64_t>(160 / optional, 12, 40));  // one or two of many
+    }
+    bool is_needed(const Field& f) const {
+        const auto& relations = contract_.relations();
+        return std::any_of(relations.begin(), relations.end(), [&](const Relation& r) {
+            return r.kind == Relation::Kind::needs && contract_.find_field(f.name) == r.other;
+        });
     }
     bool scales_output(const Field& f) const {
         const auto& relations = contract_.relations();

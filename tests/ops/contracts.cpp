@@ -79,7 +79,7 @@ TEST_P(EveryOp, RelationsBetweenFieldsAreHeld) {
         if (!needs && relation.kind != Relation::Kind::same_dtype) continue;
         Random random(25);
         std::optional<Case> c;
-        for (int attempt = 0; attempt < 200; ++attempt) {
+        for (int attempt = 0; attempt < 3000; ++attempt) {
             c = draw(random);
             if (c && c->tensors[field].present && c->tensors[field].alias < 0 && c->tensors[other].present)
                 break;
