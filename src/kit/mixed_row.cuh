@@ -56,8 +56,8 @@ __device__ __forceinline__ void store_singly(T* to, const OctetPlace& place, con
 
 // An operand's row for the thread's row of x.
 struct OctetRow {
-    char* data =
-        nullptr;  // where its octets begin, perhaps before its first element; null: every element is `fill`
+    // Where its octets begin, perhaps before its first element; null: every element is `fill`.
+    char* data = nullptr;
     DType dtype = DType::fp32;
     bool aligned = true;  // its octets are vectors
     float fill = 0.0f;

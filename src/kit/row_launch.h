@@ -123,8 +123,8 @@ inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
     return {.grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
             .block = dim3(static_cast<unsigned>(plan.threads())),
             .cluster = static_cast<unsigned>(plan.cluster),
-            .balanced = plan.uniform &&
-                        fills_registers(plan.vectors),  // there are many rows: room counts, not which SM
+            // There are many rows then: room counts, not which SM it is on.
+            .balanced = plan.uniform && fills_registers(plan.vectors),
             .dynamic_shared = held_bytes(plan, problem),
             .dependent = true};
 }

@@ -237,7 +237,8 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
         for (const int held : detail::kRowVectors) consider(held, cluster);
     }
     if (!best.uniform) best = detail::mixed_plan(problem, most_blocks, device);
-    best.keep = l2_keeps_input(problem.rows * problem.dim * problem.element_bytes, device);
+    // The copies of a mixed kernel say nothing to L2.
+    best.keep = best.uniform && l2_keeps_input(problem.rows * problem.dim * problem.element_bytes, device);
     return best;
 }
 

@@ -119,6 +119,8 @@ TEST(RowPlan, KeepsInputInL2WhereOutputWouldNotFit) {
         EXPECT_FALSE(plan(fit - 1).keep) << name;
         EXPECT_TRUE(plan(fit + 1).keep) << name;
         EXPECT_EQ(to_string(plan(fit - 1)) + " l2=input", to_string(plan(fit + 1)));
+        EXPECT_FALSE(plan_rows({fit + 1, 4096, 2, true, {}}, device).keep)
+            << "a mixed kernel does not ask for it";
     }
 }
 
