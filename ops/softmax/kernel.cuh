@@ -16,7 +16,7 @@ struct SoftmaxParams {
 };
 // Of mixed kernels.
 struct MixedSoftmax : SoftmaxParams {
-    kit::RowHold hold{};
+    bool ragged = false;  // some row is not whole octets, or begins where no vector may
     kit::RowPlaces places{};
 };
 template <class Form>
@@ -72,8 +72,8 @@ __device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
 // Maximum and sum in one pass: a row that is not held is read twice in all.
 __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
     kit::Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    kit::MixedRow row(group, p.shape, p.places, p.hold, p.in);
-    row.load([] {});
+    kit::MixedRow row(group, p.shape, p.places, p.ragged, p.in);
+    row.load({}, 0.0f);
     group.begin();
 
     MaximumAndSum part{-INFINITY, 0.0f};
@@ -95,8 +95,8 @@ __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
     });
     const MaximumAndSum all = group.reduce(part, Merge{});
     const float inverse = inverse_of(all.sum);
-    kit::store_mixed(row, group, kit::MixedRow::kHeld, {.out = p.out}, nullptr, [&] {
-        row.combine({}, kit::MixedRow::kHeld, kit::MixedRow::kHeld, [&](float x, float) {
+    kit::store_mixed(row, group, {.out = p.out}, nullptr, [&] {
+        row.combine_next({}, 0.0f, [&](float x, float) {
             return kit::exp2_approximate(fmaf(x, p.scale, -all.reference())) * inverse;
         });
     });
@@ -104,10 +104,10 @@ __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
 
 // What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel octets, in shared memory
+//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel kOctets octets
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
-//         N; every row aligned for vectors of N; out is stored as T. Mixed: p.hold's shared memory
+//         N; every row aligned for vectors of N; out is stored as T.
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm), kit::row_blocks(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxOf<Form> p) {

@@ -6,52 +6,76 @@
 // row which begins elsewhere are vectors too, all but the first and the last; of an operand that begins elsewhere than
 // x, elements move one by one.
 //
-// Where registers hold a uniform row, shared memory holds a mixed one, in fp32. What is done to it is a chain of short
-// loops over the thread's octets, each with one operand whose dtype is asked before the loop (load, widen, add, multiply,
-// store): dtypes add up and do not multiply, and no loop asks anything. Copies (cp.async) bring a row all at once. A
-// thread works only on octets that it brought itself: nobody waits for another. A row that shared memory does not hold
-// comes in chunks, each time anew.
-//
-// Operands that rows share (weights, modulation) are read where they are used, and come from L1, which the copies go
-// past; of others L2 is told beforehand.
+// A thread holds kOctets octets of fp32 in registers, and as many beside them: the residual, or the operand that the row
+// is combined with first, on their way together with the row; then results. An operand is fetched as it is stored, for
+// which its size is enough to know, and widened later, for which its dtype is asked. Arithmetic is on fp32 and asks
+// nothing. So dtypes add up and do not multiply. A row that its threads cannot hold comes in chunks, each time anew.
 #pragma once
 
-#include "kit/ptx/cp_async.cuh"
 #include "kit/row.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// How rows are held.
-struct RowHold {
-    int slots = 1;        // octets that a thread holds at a time
-    bool ragged = false;  // some row is not whole octets, or begins where no vector may
+// Of a row, that a thread holds at a time.
+inline constexpr int kOctets = weft::detail::kMixedVectors;
+
+// What a thread has of an operand: as it is stored, where two-byte elements take the first half of an octet; or in fp32.
+struct Octets {
+    float at[kOctets][kOctet];
+
+    // use(slot, octet) for one after the other by one copy of its code, which finds each in the first one's registers.
+    template <class F>
+    __device__ __forceinline__ void in_turn(F use) {
+#pragma unroll 1
+        for (int v = 0; v < kOctets; ++v) {
+            use(v, at[0]);
+#pragma unroll
+            for (int i = 0; i < kOctet; ++i) {
+                const float first = at[0][i];
+#pragma unroll
+                for (int next = 1; next < kOctets; ++next) at[next - 1][i] = at[next][i];
+                at[kOctets - 1][i] = first;
+            }
+        }
+    }
 };
 
-// An octet of a row, of which the elements [from, to) are in it: of most that is all eight.
+// An octet of a row. `mask`: a bit for each element that is in it, of most all eight.
 struct OctetPlace {
-    int slot, octet, from, to;
+    int octet;
+    unsigned mask;
+    bool vector;  // is moved as one
 
-    __device__ __forceinline__ bool whole() const { return from == 0 && to == kOctet; }
-    __device__ __forceinline__ bool has(int i) const { return i >= from && i < to; }
-    __device__ __forceinline__ bool there() const { return from < to; }
+    __device__ __forceinline__ static OctetPlace whole(int octet) { return {octet, 0xff, true}; }
+    __device__ __forceinline__ bool has(int i) const { return (mask >> i & 1) != 0; }
 };
 
 __device__ __forceinline__ int stored_bytes(DType dtype) {
     return dtype == DType::fp32 ? 4 : dtype == DType::bf16 || dtype == DType::fp16 ? 2 : 1;
 }
 
-// Elements [from, to) of an octet, one by one: those of another row are not touched. The others are 0.
-template <class T>
-__device__ __forceinline__ void load_singly(const T* from, const OctetPlace& place, float (&to)[kOctet]) {
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) to[i] = place.has(i) ? to_float(from[i]) : 0.0f;
+// The same word, but the compiler cannot tell what it is made of, and does not keep the halves apart.
+__device__ __forceinline__ float opaque(unsigned word) {
+#if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(word));
+#endif
+    return __uint_as_float(word);
 }
-template <class T>
-__device__ __forceinline__ void store_singly(T* to, const OctetPlace& place, const float (&from)[kOctet]) {
+
+// Elements of an octet one by one, as words of two or of one; 0 where the octet has none.
+__device__ __forceinline__ void fetch_singly(const std::uint16_t* from, const OctetPlace& place,
+                                             float (&to)[kOctet]) {
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) {
-        if (place.has(i)) to[i] = from_float<T>(from[i]);
+    for (int i = 0; i < kOctet / 2; ++i) {
+        unsigned word = place.has(2 * i) ? from[2 * i] : 0u;
+        if (place.has(2 * i + 1)) word |= static_cast<unsigned>(from[2 * i + 1]) << 16;
+        to[i] = opaque(word);
     }
+}
+__device__ __forceinline__ void fetch_singly(const float* from, const OctetPlace& place,
+                                             float (&to)[kOctet]) {
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) to[i] = place.has(i) ? from[i] : 0.0f;
 }
 
 // An operand's row for the thread's row of x.
@@ -61,46 +85,33 @@ struct OctetRow {
     DType dtype = DType::fp32;
     bool aligned = true;  // its octets are vectors
     float fill = 0.0f;
-
-    template <class T>
-    __device__ __forceinline__ T* begin(const OctetPlace& place) const {
-        return reinterpret_cast<T*>(data) + static_cast<std::int64_t>(place.octet) * kOctet;
-    }
-    // Stored as T.
-    template <class T>
-    __device__ __forceinline__ void load_floats(const OctetPlace& place, float (&to)[kOctet]) const {
-        if (aligned && place.whole()) return to_floats(load_aligned<kOctet>(begin<const T>(place)), to);
-        load_singly(begin<const T>(place), place, to);
-    }
-    template <class T>
-    __device__ __forceinline__ void store_floats(const OctetPlace& place, const float (&from)[kOctet]) const {
-        if (aligned && place.whole()) return store_aligned(begin<T>(place), from_floats<T>(from));
-        store_singly(begin<T>(place), place, from);
-    }
 };
 
 class MixedRow {
    public:
     const RowPart part;
 
-    // `in`: x is the operand that octets are counted by.
+    // `in`: x is the operand that octets are counted by. `ragged`: some row is not whole octets, or begins where no
+    // vector may.
     template <GroupScope kScope>
     __device__ __forceinline__ MixedRow(const Group<kScope>& group, const RowShape& shape,
-                                        const RowPlaces& places, const RowHold& hold, const RowInput& in)
-        : part(group, shape, &places), hold_(hold), in_(in) {
-        if (hold.ragged) {
+                                        const RowPlaces& places, bool ragged, const RowInput& in)
+        : part(group, shape, &places), in_(in), ragged_(ragged) {
+        if (ragged) {
             const auto begin =
                 reinterpret_cast<std::uintptr_t>(in.x.data) / static_cast<unsigned>(stored_bytes(in.x.dtype));
             shift_ = static_cast<int>((begin + static_cast<std::uintptr_t>(part.offset(in.x))) % kOctet);
         }
         octets_ = static_cast<int>((part.dim + shift_ + kOctet - 1) / kOctet);
         tail_ = static_cast<int>(part.dim + shift_ - std::int64_t{octets_ - 1} * kOctet);
-        most_ = static_cast<int>((part.shape.dim + (hold.ragged ? kOctet - 1 : 0) + kOctet - 1) / kOctet);
+        whole_begin_ = shift_ > 0 ? 1 : 0;
+        whole_end_ = tail_ < kOctet ? octets_ - 1 : octets_;
+        most_ = static_cast<int>((part.shape.dim + (ragged ? kOctet - 1 : 0) + kOctet - 1) / kOctet);
     }
 
     // An absent operand is `fill` everywhere, and one of a single element is that.
     __device__ __forceinline__ OctetRow row_of(const RowOperand& from, float fill = 0.0f) const {
-        OctetRow row{.dtype = from.dtype, .fill = fill};
+        OctetRow row{.fill = fill};
         if (from.data == nullptr) return row;
         const std::int64_t at = part.offset(from);
         if (from.single) {
@@ -109,54 +120,41 @@ class MixedRow {
         }
         const int bytes = stored_bytes(from.dtype);
         row.data = static_cast<char*>(from.data) + (at - shift_) * bytes;
-        row.aligned =
-            !hold_.ragged || reinterpret_cast<std::uintptr_t>(row.data) % (bytes == 1 ? 8 : 16) == 0;
+        row.dtype = from.dtype;
+        row.aligned = !ragged_ || reinterpret_cast<std::uintptr_t>(row.data) % (bytes == 1 ? 8 : 16) == 0;
         return row;
     }
 
     // The first chunk of x, or of round(residual + gate · x) in the residual's dtype, which goes to residual_out too.
-    // meanwhile() is called while what is loaded is on its way.
-    template <class Meanwhile>
-    __device__ __forceinline__ void load(Meanwhile meanwhile) {
-        bring(0, meanwhile);
+    // `next`: what the row is combined with first, which is asked for on the way; it is `fill` where it is absent.
+    __device__ __forceinline__ void load(const RowOperand& next, float fill) {
+        bring(0, row_of(next, fill));
+        asked_ = true;
     }
 
-    __device__ __forceinline__ bool is_whole() const { return hold_.slots * part.step >= most_; }
+    __device__ __forceinline__ bool is_whole() const { return kOctets * part.step >= most_; }
 
     // use() for each chunk of the row, while it is held.
     template <class F>
     __device__ __forceinline__ void each_chunk(F use) {
 #pragma unroll 1
-        for (int i = 0; i * hold_.slots * part.step < most_; ++i) {
-            if (i != chunk_) bring(i, [] {});
+        for (int i = 0; i * kOctets * part.step < most_; ++i) {
+            if (i != chunk_) bring(i, {});
             use();
         }
     }
 
-    // A chunk has two areas: what is held, and room for the residual on its way or for results beside it.
-    enum Area : int { kHeld, kBeside };
+    // What was made of it, until the next chunk comes.
+    __device__ __forceinline__ Octets& beside() { return beside_; }
 
-    // use(place, values) for each octet of the chunk that is the thread's.
+    // use(place, values) for each octet of the chunk that is the thread's: of the row, or of what is beside it.
     template <class F>
-    __device__ __forceinline__ void each(F use, int area = kHeld) const {
-        each_place([&](const OctetPlace& place) {
-            float x[kOctet];
-            get(place, x, area);
-            use(place, x);
-        });
+    __device__ __forceinline__ void each(F use) const {
+        each_of(held_, use);
     }
-    // The same for every slot that some thread of the block has, all together. Of a slot that the calling one lacks the
-    // place is not there, and the values are 0.
     template <class F>
-    __device__ __forceinline__ void each_slot(F use, int area) const {
-        int octet = part.first + chunk_ * hold_.slots * part.step;
-#pragma unroll 1
-        for (int slot = 0; slot < hold_.slots && octet - part.first < most_; ++slot, octet += part.step) {
-            const OctetPlace at = place(slot, octet);
-            float x[kOctet] = {};
-            if (at.there()) get(at, x, area);
-            use(at, x);
-        }
+    __device__ __forceinline__ void each_beside(F use) const {
+        each_of(beside_, use);
     }
 
     // The thread's part of the sum of f(x) over the row: two chains of additions, for latency and for accuracy.
@@ -165,169 +163,254 @@ class MixedRow {
         float even = 0, odd = 0;
         each_chunk([&] {
             each([&](const OctetPlace& place, const float (&x)[kOctet]) {
-                if (place.whole()) {
 #pragma unroll
-                    for (int i = 0; i < kOctet; ++i) (i % 2 == 0 ? even : odd) += f(x[i]);
-                } else {
-#pragma unroll
-                    for (int i = 0; i < kOctet; ++i)
-                        (i % 2 == 0 ? even : odd) += place.has(i) ? f(x[i]) : 0.0f;
-                }
+                for (int i = 0; i < kOctet; ++i) (i % 2 == 0 ? even : odd) += place.has(i) ? f(x[i]) : 0.0f;
             });
         });
         return even + odd;
     }
 
-    // x = f(x, the operand's element) for all of the chunk; the results go to an area.
+    // beside() = f(the row's element, that of the operand that load() was told of): the first time it is there already.
     template <class F>
-    __device__ __forceinline__ void combine(const OctetRow& operand, int from, int to, F f) const {
-        const auto each_with = [&](auto load_operand) {
-            each_place([&](const OctetPlace& place) {
-                float x[kOctet], y[kOctet];
-                load_operand(place, y);
-                get(place, x, from);
+    __device__ __forceinline__ void combine_next(const RowOperand& next, float fill, F f) {
+        if (!asked_) fetch(row_of(next, fill), beside_);
+        asked_ = false;
+        widen(next.data == nullptr || next.single ? DType::fp32 : next.dtype, beside_);
 #pragma unroll
-                for (int i = 0; i < kOctet; ++i) x[i] = f(x[i], y[i]);
-                put(place, x, to);
-            });
-        };
-        if (operand.data == nullptr) {
-            return each_with([&](const OctetPlace&, float (&y)[kOctet]) {
+        for (int v = 0; v < kOctets; ++v) {
 #pragma unroll
-                for (float& element : y) element = operand.fill;
-            });
+            for (int i = 0; i < kOctet; ++i) beside_.at[v][i] = f(held_.at[v][i], beside_.at[v][i]);
         }
-        with_wide_type(operand.dtype, [&](auto* type) {
-            using T = std::remove_pointer_t<decltype(type)>;
-            each_with([&](const OctetPlace& place, float (&y)[kOctet]) {
-                operand.template load_floats<T>(place, y);
-            });
+    }
+    // beside() = f(beside(), tanh of the operand's element).
+    template <class F>
+    __device__ __forceinline__ void combine_tanh(const OctetRow& from, F f) {
+        beside_.in_turn([&](int v, float (&y)[kOctet]) {
+            if (octet_of(v) >= octets_) return;
+            const OctetPlace place = place_of(octet_of(v));
+#pragma unroll
+            for (int i = 0; i < kOctet; ++i) {
+                if (!place.has(i)) continue;
+                float element = from.fill;
+                if (from.data != nullptr)
+                    element = load_as(from.dtype, from.data, std::int64_t{place.octet} * kOctet + i);
+                y[i] = f(y[i], tanhf(element));
+            }
+        });
+    }
+    // f(slot, octet) for each of an operand's octets, one after the other.
+    template <class F>
+    __device__ __forceinline__ void each_octet_of(const OctetRow& from, F f) const {
+        each_place(from.aligned, [&](int v, const OctetPlace& place) {
+            float octet[kOctet];
+            if (from.data == nullptr) {
+                fill(from.fill, octet);
+            } else {
+                fetch_octet(from, place, octet);
+                with_wide_type(from.dtype, [&](auto* type) {
+                    using T = std::remove_pointer_t<decltype(type)>;
+                    if constexpr (sizeof(T) == 2) widen_octet<T>(octet);
+                });
+            }
+            f(v, octet);
         });
     }
 
-    // Tells L2 of an operand that is read later, unless all rows share it.
+    // Stores what is beside the row, times `factor`, rounded once.
+    __device__ __forceinline__ void store(const OctetRow& to, float factor) const {
+        Octets y;
+#pragma unroll
+        for (int v = 0; v < kOctets; ++v) {
+#pragma unroll
+            for (int i = 0; i < kOctet; ++i) y.at[v][i] = beside_.at[v][i] * factor;
+        }
+        with_type(to.dtype, [&](auto* type) {
+            using T = std::remove_pointer_t<decltype(type)>;
+            each_place(to.aligned, [&](int v, const OctetPlace& place) { put<T>(to, place, y.at[v]); });
+        });
+    }
+
+    // use(octet, its elements, values) for each slot beside the row, which is not ragged, by all threads of the block
+    // together. Where the calling one has no octet, it has no element, and the values are 0.
+    template <class F>
+    __device__ __forceinline__ void each_slot(F use) {
+        beside_.in_turn([&](int v, float (&octet)[kOctet]) {
+            const bool there = octet_of(v) < octets_;
+#pragma unroll
+            for (float& value : octet) value = there ? value : 0.0f;
+            use(octet_of(v), there ? kOctet : 0, octet);
+        });
+    }
+
+    // Tells L2 of an operand that is read later, unless rows share it.
     __device__ __forceinline__ void announce(const RowOperand& later) const {
         if (later.data == nullptr || later.single) return;
-        if (later.stride == 0 && later.run_stride == 0 && !part.shape.scattered) return;
+        if (later.stride == 0 && !part.shape.scattered) return;
         const OctetRow row = row_of(later);
-        each_place([&](const OctetPlace& place) {
-            prefetch_l2(row.data +
-                        static_cast<std::int64_t>(place.octet) * (kOctet * stored_bytes(later.dtype)));
+        const int bytes = kOctet * stored_bytes(later.dtype);
+        each_place(true, [&](int, const OctetPlace& place) {
+            prefetch_l2(row.data + static_cast<std::int64_t>(place.octet) * bytes);
         });
     }
 
    private:
     template <class F>
-    __device__ __forceinline__ void each_place(F use) const {
-        int octet = part.first + chunk_ * hold_.slots * part.step;
-#pragma unroll 1
-        for (int slot = 0; slot < hold_.slots && octet < octets_; ++slot, octet += part.step)
-            use(place(slot, octet));
+    __device__ __forceinline__ void each_of(const Octets& values, F use) const {
+        each_place(true, [&](int v, const OctetPlace& place) { use(place, values.at[v]); });
     }
-    __device__ __forceinline__ OctetPlace place(int slot, int octet) const {
-        const int last = octets_ - 1;
-        return {slot, octet, octet == 0 ? shift_ : 0, octet < last ? kOctet : octet == last ? tail_ : 0};
+    __device__ __forceinline__ int octet_of(int slot) const {
+        return part.first + (chunk_ * kOctets + slot) * part.step;
     }
-
-    // An octet's place in shared memory: its second half lies a block's width further.
-    __device__ __forceinline__ float4* shared(const OctetPlace& place, int area) const {
-        const int slot = area * hold_.slots + place.slot;
-        return dynamic_shared<float4>() + slot * 2 * static_cast<int>(blockDim.x) + threadIdx.x;
-    }
-    __device__ __forceinline__ void get(const OctetPlace& place, float (&x)[kOctet], int area) const {
-        const float4* from = shared(place, area);
-        const float4 halves[2] = {from[0], from[blockDim.x]};
-        memcpy(x, halves, sizeof(x));
-    }
-    __device__ __forceinline__ void put(const OctetPlace& place, const float (&x)[kOctet], int area) const {
-        float4 halves[2];
-        memcpy(halves, x, sizeof(x));
-        float4* to = shared(place, area);
-        to[0] = halves[0];
-        to[blockDim.x] = halves[1];
+    __device__ __forceinline__ bool is_whole_octet(int octet) const {
+        return static_cast<unsigned>(octet - whole_begin_) < static_cast<unsigned>(whole_end_ - whole_begin_);
     }
 
-    // A chunk's copies, as they are stored, to where its values will be; what no copy can bring is widened at once.
-    __device__ __forceinline__ void stage(const OctetRow& from, int area) const {
-        with_wide_type(from.dtype, [&](auto* type) {
-            using T = std::remove_pointer_t<decltype(type)>;
-            each_place([&](const OctetPlace& place) {
-                if (from.aligned && place.whole()) {
-                    float4* to = shared(place, area);
-                    const auto* octet = reinterpret_cast<const char*>(from.template begin<const T>(place));
-                    cp_async_16(to, octet);
-                    if constexpr (sizeof(T) == 4) cp_async_16(to + blockDim.x, octet + 16);
-                } else {
-                    float x[kOctet];
-                    load_singly(from.template begin<const T>(place), place, x);
-                    put(place, x, area);
-                }
-            });
-        });
+    // use(slot, place) for each octet of the chunk that is the thread's: first of all that are moved as vectors, which are
+    // the whole ones if `vectors`; then of the others.
+    template <class F>
+    __device__ __forceinline__ void each_place(bool vectors, F use) const {
+#pragma unroll
+        for (int v = 0; v < kOctets; ++v) {
+            if (vectors && is_whole_octet(octet_of(v))) use(v, OctetPlace::whole(octet_of(v)));
+        }
+        if (!ragged_) return;
+#pragma unroll
+        for (int v = 0; v < kOctets; ++v) {
+            const int octet = octet_of(v);
+            if (octet >= octets_ || (vectors && is_whole_octet(octet))) continue;
+            use(v, place_of(octet));
+        }
     }
-    __device__ __forceinline__ void widen(const OctetRow& from, int area) const {
-        with_wide_type(from.dtype, [&](auto* type) {
+    // Of an octet that is not moved as one.
+    __device__ __forceinline__ OctetPlace place_of(int octet) const {
+        const unsigned mask = octet == 0 ? 0xff << shift_ : 0xff;
+        return {octet, octet == octets_ - 1 ? mask & 0xff >> (kOctet - tail_) : mask, false};
+    }
+
+    // An operand's octet as it is stored: two-byte elements take the first half of `to`. `policy`: none or an L2Policy.
+    template <class... Policy>
+    __device__ __forceinline__ static void fetch_octet(const OctetRow& from, const OctetPlace& place,
+                                                       float (&to)[kOctet], Policy... policy) {
+        const bool wide = from.dtype == DType::fp32;
+        const char* octet = from.data + static_cast<std::int64_t>(place.octet) * (wide ? 32 : 16);
+        if (place.vector) {
+            const auto* words = reinterpret_cast<const float4*>(octet);
+            const float4 first = kit::load(words, policy...);
+            memcpy(to, &first, sizeof(first));
+            if (wide) {
+                const float4 second = kit::load(words + 1, policy...);
+                memcpy(to + 4, &second, sizeof(second));
+            }
+        } else if (wide) {
+            fetch_singly(reinterpret_cast<const float*>(octet), place, to);
+        } else {
+            fetch_singly(reinterpret_cast<const std::uint16_t*>(octet), place, to);
+        }
+    }
+    template <class... Policy>
+    __device__ __forceinline__ void fetch(const OctetRow& from, Octets& to, Policy... policy) const {
+        if (from.data == nullptr) {
+#pragma unroll
+            for (auto& octet : to.at) fill(from.fill, octet);
+            return;
+        }
+        each_place(from.aligned,
+                   [&](int v, const OctetPlace& place) { fetch_octet(from, place, to.at[v], policy...); });
+    }
+    __device__ __forceinline__ static void fill(float value, float (&octet)[kOctet]) {
+#pragma unroll
+        for (float& element : octet) element = value;
+    }
+    template <class T>
+    __device__ __forceinline__ static void widen_octet(float (&octet)[kOctet]) {
+        // From the last word on: none is overwritten before it was read. Words, for a compiler that sees all elements of
+        // an array apart keeps them so.
+#pragma unroll
+        for (int i = kOctet / 2 - 1; i >= 0; --i) {
+            const auto pair = detail::from_raw<Vec<T, 2>>(__float_as_uint(opaque(__float_as_uint(octet[i]))));
+            float two[2];
+            to_floats(pair, two);
+            octet[2 * i] = two[0];
+            octet[2 * i + 1] = two[1];
+        }
+    }
+    // Of all that an array of octets, or one, holds.
+    __device__ __forceinline__ static void widen(DType stored, Octets& octets) {
+        with_wide_type(stored, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
             if constexpr (sizeof(T) == 2) {
-                each_place([&](const OctetPlace& place) {
-                    if (!from.aligned || !place.whole()) return;
-                    Words<T, kOctet> words;
-                    const float4 raw = *shared(place, area);
-                    memcpy(&words, &raw, sizeof(words));
-                    float x[kOctet];
-                    to_floats(as_vector<T, kOctet>(words), x);
-                    put(place, x, area);
-                });
+#pragma unroll
+                for (auto& octet : octets.at) widen_octet<T>(octet);
             }
         });
     }
+    template <class T>
+    __device__ __forceinline__ static void put(const OctetRow& to, const OctetPlace& place,
+                                               const float (&from)[kOctet]) {
+        T* octet = reinterpret_cast<T*>(to.data) + static_cast<std::int64_t>(place.octet) * kOctet;
+        if (place.vector) return store_aligned(octet, from_floats<T>(from));
+#pragma unroll
+        for (int i = 0; i < kOctet; ++i) {
+            if (place.has(i)) octet[i] = from_float<T>(from[i]);
+        }
+    }
 
     // What a chunk is to hold. Sums that were stored once come from where they are: x or the residual may have been there.
-    template <class Meanwhile>
-    __device__ __forceinline__ void bring(int chunk, Meanwhile meanwhile) {
+    // `next` is on its way beside it at the end.
+    __device__ __forceinline__ void bring(int chunk, const OctetRow& next) {
         const bool stored = chunk < brought_ && in_.residual_out.data != nullptr;
         const bool sum = in_.residual.data != nullptr && !stored;
-        const OctetRow x = row_of(stored ? in_.residual_out : in_.x), residual = row_of(in_.residual);
+        const L2Policy policy = l2_policy(in_.keep);
+        const OctetRow x = row_of(stored ? in_.residual_out : in_.x);
+        const OctetRow beside = sum ? row_of(in_.residual) : next;
         chunk_ = chunk;
-        stage(x, kHeld);
-        if (sum) stage(residual, kBeside);
-        cp_async_commit();
-        meanwhile();
-        cp_async_wait<0>();
-        widen(x, kHeld);
+        asked_ = false;
+        fetch(x, held_, policy);
+        fetch(beside, beside_, policy);
+        widen(x.dtype, held_);
         if (sum) {
-            widen(residual, kBeside);
-            add(residual.dtype, row_of(in_.gate, 1.0f), row_of(in_.residual_out));
+            widen(beside.dtype, beside_);
+            add(beside.dtype);
+            fetch(next, beside_);
         }
         if (chunk == brought_) ++brought_;
     }
-    __device__ __forceinline__ void add(DType dtype, const OctetRow& gate, const OctetRow& to) const {
+    // The sum of what is held and what is beside it, as the residual's dtype stores it.
+    __device__ __forceinline__ void add(DType dtype) {
+        if (in_.gate.data != nullptr) {
+            each_octet_of(row_of(in_.gate), [&](int v, const float (&gate)[kOctet]) {
+#pragma unroll
+                for (int i = 0; i < kOctet; ++i)
+                    held_.at[v][i] = fmaf(held_.at[v][i], gate[i], beside_.at[v][i]);
+            });
+        } else {
+#pragma unroll
+            for (int v = 0; v < kOctets; ++v) {
+#pragma unroll
+                for (int i = 0; i < kOctet; ++i) held_.at[v][i] += beside_.at[v][i];
+            }
+        }
+        const OctetRow to = row_of(in_.residual_out);
         with_wide_type(dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
-            each_place([&](const OctetPlace& place) {
-                float x[kOctet], r[kOctet], g[kOctet];
 #pragma unroll
-                for (float& element : g) element = gate.fill;
-                if (gate.data != nullptr) {
-                    with_wide_type(gate.dtype, [&](auto* gates) {
-                        gate.template load_floats<std::remove_pointer_t<decltype(gates)>>(place, g);
-                    });
-                }
-                get(place, x, kHeld);
-                get(place, r, kBeside);
+            for (auto& octet : held_.at) {
 #pragma unroll
-                for (int i = 0; i < kOctet; ++i) x[i] = round_through<T>(fmaf(x[i], g[i], r[i]));
-                if (to.data != nullptr) to.template store_floats<T>(place, x);
-                put(place, x, kHeld);
-            });
+                for (float& value : octet) value = round_through<T>(value);
+            }
+            if (to.data == nullptr) return;
+            each_place(to.aligned, [&](int v, const OctetPlace& place) { put<T>(to, place, held_.at[v]); });
         });
     }
 
-    const RowHold hold_;
     const RowInput& in_;
-    int shift_ = 0;             // elements of the first octet that are before the row
-    int octets_, tail_, most_;  // of the row; where it ends in the last one; of any row
+    const bool ragged_;
+    int shift_ = 0;                // elements of the first octet that are before the row
+    int octets_, tail_, most_;     // of the row; where it ends in the last one; of any row
+    int whole_begin_, whole_end_;  // octets all of whose elements are in the row
     int chunk_ = 0, brought_ = 0;
+    Octets held_, beside_;
+    bool asked_ = false;  // for the operand that load() was told of
 };
 
 }  // namespace weft::inline WEFT_TARGET::kit

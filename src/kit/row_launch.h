@@ -113,11 +113,6 @@ inline void plan_shape(RowShape& shape, const RowProblem& problem, const RowPlan
     shape.cluster = plan.cluster;
 }
 
-// How a mixed kernel holds the rows of a plan.
-inline RowHold row_hold(const RowProblem& problem, const RowPlan& plan) {
-    return {.slots = plan.vectors, .ragged = !problem.whole};
-}
-
 // Dependent, for row kernels wait before they touch memory.
 inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
     return {.grid = dim3(static_cast<unsigned>(plan.blocks(problem.rows))),
@@ -125,7 +120,6 @@ inline LaunchShape row_launch(const RowPlan& plan, const RowProblem& problem) {
             .cluster = static_cast<unsigned>(plan.cluster),
             // There are many rows then: room counts, not which SM it is on.
             .balanced = plan.uniform && fills_registers(plan.vectors),
-            .dynamic_shared = held_bytes(plan, problem),
             .dependent = true};
 }
 

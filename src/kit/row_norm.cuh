@@ -31,7 +31,7 @@ struct MixedNorm : RowNorm {
     RowOutput second{};
     RowAffine maps[3] = {};  // the weight, and a modulation of each output that follows it
     GroupScales groups{};    // of the first output
-    RowHold hold{};
+    bool ragged = false;     // some row is not whole octets, or begins where no vector may
     RowPlaces places{};
 };
 template <class Form>
@@ -83,23 +83,29 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
 }
 
 // The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
-__device__ __forceinline__ void map_chunk(const MixedRow& row, const MixedNorm& p, const Moments& moments,
-                                          int output, int area) {
-    Moments m = moments;
-    int from = MixedRow::kHeld;
+__device__ __forceinline__ void map_chunk(MixedRow& row, const MixedNorm& p, const Moments& m, int output) {
+    const RowAffine& first = p.maps[0];
+    row.combine_next(first.scale, first.no_scale(),
+                     [&](float x, float s) { return (x - m.shift) * m.scale * (s + first.offset); });
+    // Two steps each of the first map and, where there is one, of the output's modulation; the first is done.
 #pragma unroll 1
-    for (int i = 0; i <= output + 1; i += output + 1) {
-        if (i > 0 && !p.modulated) break;
-        const RowAffine& map = p.maps[i];
-        const float offset = map.offset;
-        const bool tanh = map.tanh && map.scale.data != nullptr;
-        row.combine(row.row_of(map.scale, map.no_scale()), from, area, [&](float x, float s) {
-            return (x - m.shift) * m.scale * ((tanh ? tanhf(s) : s) + offset);
+    for (int step = 1; step < (p.modulated ? 4 : 2); ++step) {
+        const RowAffine& map = p.maps[step < 2 ? 0 : output + 1];
+        const bool adds = step % 2 != 0;
+        const RowOperand& operand = adds ? map.shift : map.scale;
+        if (operand.data == nullptr) continue;
+        const OctetRow from = row.row_of(operand);
+        if (map.tanh && !adds) {
+            row.combine_tanh(from, [&](float y, float s) { return y * (s + map.offset); });
+            continue;
+        }
+        row.each_octet_of(from, [&](int v, const float (&s)[kOctet]) {
+#pragma unroll
+            for (int i = 0; i < kOctet; ++i) {
+                float& y = row.beside().at[v][i];
+                y = adds ? y + s[i] : y * (s[i] + map.offset);
+            }
         });
-        from = area;
-        m = {0.0f, 1.0f};
-        if (map.shift.data != nullptr)
-            row.combine(row.row_of(map.shift), area, area, [](float x, float t) { return x + t; });
     }
 }
 
@@ -108,22 +114,21 @@ __device__ __forceinline__ void map_chunk(const MixedRow& row, const MixedNorm& 
 template <class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    MixedRow row(group, p.shape, p.places, p.hold, p.in);
-    row.load([&] {
+    MixedRow row(group, p.shape, p.places, p.ragged, p.in);
+    if (p.modulated) {
 #pragma unroll 1
-        for (int i = 0; i < (p.modulated ? 1 + p.outputs : 1); ++i) {
+        for (int i = 1; i <= p.outputs; ++i) {
             row.announce(p.maps[i].scale);
             row.announce(p.maps[i].shift);
         }
-    });
+    }
+    row.load(p.maps[0].scale, p.maps[0].no_scale());
     group.begin();
     const Moments m = statistics(row, group, [] {});
 #pragma unroll 1
     for (int output = 0; output < p.outputs; ++output) {
-        const int area = output + 1 < p.outputs ? MixedRow::kBeside : MixedRow::kHeld;
         const GroupScales* groups = output == 0 && p.groups.data != nullptr ? &p.groups : nullptr;
-        store_mixed(row, group, area, output == 0 ? p.to : p.second, groups,
-                    [&] { map_chunk(row, p, m, output, area); });
+        store_mixed(row, group, output == 0 ? p.to : p.second, groups, [&] { map_chunk(row, p, m, output); });
     }
 }
 
@@ -132,12 +137,11 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 //         of the last sum and the wait for the others': what found no register before is asked for there.
 //         Of each output y = n · (modulation's scale + its offset) + its shift
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel octets, in shared memory
+//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel kOctets octets
 // Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
-//         one output of T or e4m3; rms norms without bias if Form has none. Mixed: p.hold's shared memory; scales of
-//         groups: no row is ragged
+//         one output of T or e4m3; rms norms without bias if Form has none. Mixed: scales of groups: no row is ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();

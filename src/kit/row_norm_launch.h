@@ -65,7 +65,6 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, bool scattered)
         problem.form.uniform = false;
         problem.group_lanes = problem.whole ? group_columns(scales.dtype) / kOctet : 1;
     }
-    if (op.residual || op.out2) problem.octet_bytes *= 2;  // MixedRow::kBeside
     return problem;
 }
 
@@ -99,7 +98,7 @@ template <class Op>
 MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const RowPlan& plan) {
     plan_shape(p.shape, rows, plan);
     p.in.keep = plan.keep;
-    p.hold = row_hold(rows, plan);
+    p.ragged = !rows.whole;
     if (op.scale) p.to.scale = op.scale.template as<float>();
     if (op.token_scale) p.to.token_scale = op.token_scale.template as<float>();
     p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);

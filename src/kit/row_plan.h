@@ -26,7 +26,7 @@ struct RowPlan {
     int rows = 1;         // rows of a block
     int cluster = 1;      // blocks that share a row
     bool keep = false;    // L2 keeps the rows that are read after all else
-    bool uniform = true;  // of a uniform kernel, which holds rows in registers; a mixed one in shared memory
+    bool uniform = true;  // of a uniform kernel
 
     int threads() const { return lanes * rows; }
     std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
@@ -79,8 +79,7 @@ struct RowProblem {
     int element_bytes = 2;
     bool whole = true;
     RowForm form{};
-    int group_lanes = 1;   // lanes of a warp that have a group of columns, which share a scale
-    int octet_bytes = 32;  // of shared memory that a mixed kernel holds an octet in
+    int group_lanes = 1;  // lanes of a warp that have a group of columns, which share a scale
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
 
@@ -102,15 +101,16 @@ namespace detail {
 //
 // Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
+inline constexpr int kMixedVectors = 4;  // that a thread of a mixed kernel holds at a time
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (!form.uniform) return 384;                               // which leaves 80
+    if (!form.uniform) return 512;                               // which leaves 128
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
     return form.bias && vectors == 4 ? 512 : 1024;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
-    if (!form.uniform) return 80;
+    if (!form.uniform) return 128;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     return vectors == 1 ? 32 : vectors == 2 ? 48 : 64;
 }
@@ -189,36 +189,25 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     return plan;
 }
 
-// The plan of a mixed kernel. Of many rows a thread holds kHeld bytes, which spread the cost of beginning a row (more leave
-// too few warps to hide the waits of each, measured on an H200); of few it has one octet, and waits least. A block has as many rows as make a few warps, and no more than kBlock bytes, of which
-// an SM has room for several. Blocks of a cluster share a row where one would hold more than that twice over, or where
-// few rows would leave a thread with many octets.
+// The plan of a mixed kernel. Of many rows a thread holds as many octets as it can, which spread the cost of beginning a
+// row; of few it has one, and waits least. Blocks stay small, so that several take turns on an SM: longer rows are shared
+// by those of a cluster. What these do not hold either is taken in chunks, by the largest blocks.
 inline RowPlan mixed_plan(const RowProblem& problem, int most_blocks, const DeviceInfo& device) {
-    constexpr std::int64_t kMost = row_threads(0, {}), kHeld = 256, kBlock = 32 * 1024, kSideBySide = 2,
-                           kFew = 4;
-    const std::int64_t many = kHeld / problem.octet_bytes;
+    constexpr std::int64_t kMost = row_threads(0, {}), kInTurns = 256, kSideBySide = 2;
     const std::int64_t octets =
         std::max<std::int64_t>((problem.dim + (problem.whole ? 0 : kOctet - 1) + kOctet - 1) / kOctet, 1);
     const bool few = problem.rows * octets * 16 <= 65536 * std::int64_t{device.sms};
     RowPlan plan{.width = kOctet, .uniform = false};
-    const std::int64_t lanes =
-        std::max({(octets + many - 1) / many, few ? octets : std::min(octets, kSideBySide),
-                  std::int64_t{problem.group_lanes}});
-    plan.lanes = row_lanes(std::min(lanes, kMost));
-    const auto slots = [&] {
-        const std::int64_t all = std::int64_t{plan.lanes} * plan.cluster;
-        return (octets + all - 1) / all;
-    };
-    const auto held = [&] { return slots() * plan.lanes * problem.octet_bytes; };
-    while (plan.cluster < most_blocks && plan.lanes == kMost &&
-           (held() > 2 * kBlock || (few && slots() > kFew)))
+    const std::int64_t most_lanes = few ? kMost : kInTurns;
+    const auto each = [](std::int64_t all, std::int64_t held) { return (all + held - 1) / held; };
+    while (plan.cluster < most_blocks && each(octets, kMixedVectors * plan.cluster) > most_lanes)
         plan.cluster *= 2;
-    if (plan.lanes <= 32) {
-        plan.rows = 128 / plan.lanes;
-        while (plan.threads() > 32 && held() * plan.rows > kBlock) plan.rows /= 2;
-    }
-    const std::int64_t room = (device.shared_per_block - kRowStatic) / (plan.threads() * problem.octet_bytes);
-    plan.vectors = static_cast<int>(std::min(slots(), room));
+    const std::int64_t shared = each(octets, few ? plan.cluster : kMixedVectors * plan.cluster);
+    plan.lanes = row_lanes(std::min(
+        std::max({shared, std::min(octets, kSideBySide), std::int64_t{problem.group_lanes}}), kMost));
+    if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
+    plan.vectors = static_cast<int>(
+        std::min<std::int64_t>(each(octets, std::int64_t{plan.lanes} * plan.cluster), kMixedVectors));
     return plan;
 }
 
@@ -237,16 +226,8 @@ inline RowPlan plan_rows(const RowProblem& problem, const DeviceInfo& device) {
         for (const int held : detail::kRowVectors) consider(held, cluster);
     }
     if (!best.uniform) best = detail::mixed_plan(problem, most_blocks, device);
-    // The copies of a mixed kernel say nothing to L2.
-    best.keep = best.uniform && l2_keeps_input(problem.rows * problem.dim * problem.element_bytes, device);
+    best.keep = l2_keeps_input(problem.rows * problem.dim * problem.element_bytes, device);
     return best;
-}
-
-// Dynamic shared memory of a block.
-inline std::size_t held_bytes(const RowPlan& plan, const RowProblem& problem) {
-    return plan.uniform ? 0
-                        : static_cast<std::size_t>(plan.threads()) * static_cast<std::size_t>(plan.vectors) *
-                              static_cast<std::size_t>(problem.octet_bytes);
 }
 
 // Plans made before, for callers that launch the same shapes over and over: making one takes about a

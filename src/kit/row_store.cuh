@@ -75,38 +75,22 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
 
 // Of a chunk of a mixed row that is mapped already: to any dtype. `groups`: of columns that have a scale each, which
 // neighbouring lanes find: a group has no more of them than the row, and no row is ragged; or null.
-__device__ __forceinline__ void store_chunk(const MixedRow& row, int area, const RowOutput& to,
-                                            const GroupScales* groups, float scale) {
-    if (groups != nullptr) {
-        const GroupedRows codes{
-            .data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
-        const std::int64_t begin = row.part.offset(to.out);
-        const int lanes = group_columns(groups->dtype) / kOctet;
-        return row.each_slot(
-            [&](const OctetPlace& place, float (&x)[kOctet]) {
-                store_group(codes, begin, row.part.at.row, std::int64_t{place.octet} * kOctet, place.to, x,
-                            lanes, scale);
-            },
-            area);
-    }
-    const float inverse = 1.0f / scale;
-    const OctetRow out = row.row_of(to.out);
-    with_type(to.out.dtype, [&](auto* type) {
-        row.each(
-            [&](const OctetPlace& place, float (&x)[kOctet]) {
-#pragma unroll
-                for (float& value : x) value *= inverse;
-                out.template store_floats<std::remove_pointer_t<decltype(type)>>(place, x);
-            },
-            area);
+__device__ __forceinline__ void store_chunk(MixedRow& row, const RowOutput& to, const GroupScales* groups,
+                                            float scale) {
+    if (groups == nullptr) return row.store(row.row_of(to.out), 1.0f / scale);
+    const GroupedRows codes{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
+    const std::int64_t begin = row.part.offset(to.out);
+    const int lanes = group_columns(groups->dtype) / kOctet;
+    row.each_slot([&](int number, int count, float (&octet)[kOctet]) {
+        store_group(codes, begin, row.part.at.row, std::int64_t{number} * kOctet, count, octet, lanes, scale);
     });
 }
 
-// Of a mixed row: map() makes the chunk's results, in `area`, once; of a row in chunks twice where each has a scale. All
-// threads of the block call this.
+// Of a mixed row: map() makes the chunk's results, beside it, once; of a row in chunks twice where each has a scale. All threads of
+// the block call this.
 template <GroupScope kScope, class Map>
-__device__ __forceinline__ void store_mixed(MixedRow& row, Group<kScope>& group, int area,
-                                            const RowOutput& to, const GroupScales* groups, const Map& map) {
+__device__ __forceinline__ void store_mixed(MixedRow& row, Group<kScope>& group, const RowOutput& to,
+                                            const GroupScales* groups, const Map& map) {
     const AmaxOrNan largest{.keeps_nan = to.out.dtype == DType::int8};  // which has no code for it
     const bool token = to.token_scale != nullptr;
     float scale = static_scale(to), amax = 0.0f;
@@ -114,15 +98,13 @@ __device__ __forceinline__ void store_mixed(MixedRow& row, Group<kScope>& group,
     for (int pass = token ? 0 : 1; pass < 2; ++pass) {
         row.each_chunk([&] {
             if (pass == 0 || !token || !row.is_whole()) map();
-            if (pass == 1) return store_chunk(row, area, to, groups, scale);
-            row.each(
-                [&](const OctetPlace& place, const float (&x)[kOctet]) {
+            if (pass == 1) return store_chunk(row, to, groups, scale);
+            row.each_beside([&](const OctetPlace& place, const float (&octet)[kOctet]) {
 #pragma unroll
-                    for (int i = 0; i < kOctet; ++i) {
-                        if (place.has(i)) amax = largest(amax, fabsf(x[i]));
-                    }
-                },
-                area);
+                for (int i = 0; i < kOctet; ++i) {
+                    if (place.has(i)) amax = largest(amax, fabsf(octet[i]));
+                }
+            });
         });
         if (pass == 0) scale = store_token_scale(row, group, to, amax, largest);
     }
