@@ -262,7 +262,7 @@ class MixedRow {
         return part.first + (chunk_ * kOctets + slot) * part.step;
     }
     __device__ __forceinline__ bool is_whole_octet(int octet) const {
-        return static_cast<unsigned>(octet - whole_begin_) < static_cast<unsigned>(whole_end_ - whole_begin_);
+        return octet >= whole_begin_ && octet < whole_end_;
     }
 
     // use(slot, place) for each octet of the chunk that is the thread's: first of all that are moved as vectors, which are
