@@ -16,7 +16,6 @@ struct SoftmaxParams {
 };
 // Of mixed kernels.
 struct MixedSoftmax : SoftmaxParams {
-    bool ragged = false;  // some row is not whole octets, or begins where no vector may
     kit::RowPlaces places{};
 };
 template <class Form>
@@ -70,9 +69,10 @@ __device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
 }
 
 // Maximum and sum in one pass: a row that is not held is read twice in all.
+template <bool kRagged>
 __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
     kit::Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    kit::MixedRow row(group, p.shape, p.places, p.ragged, p.in);
+    kit::MixedRow<kRagged> row(group, p.shape, p.places, p.in);
     row.load({}, 0.0f);
     group.begin();
 
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm), kit::row_block
     if constexpr (Form::kForm.uniform) {
         softmax_uniform<T, N, V, Form>(p);
     } else {
-        softmax_mixed(p);
+        softmax_mixed<Form::kForm.ragged>(p);
     }
 }
 

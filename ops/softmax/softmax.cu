@@ -28,7 +28,6 @@ void launch(const Softmax& op, Context& context) {
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
     kit::plan_shape(p.shape, rows, plan);
     p.in.keep = plan.keep;
-    p.ragged = !rows.whole;
     p.scale = static_cast<float>(static_cast<double>(op.scale) * kLog2E);
     kit::with_row_kernel<kForms>(
         op.x.dtype, rows, plan, [&](auto* type, auto width, auto vectors, auto form) {

@@ -87,17 +87,18 @@ struct OctetRow {
     float fill = 0.0f;
 };
 
+// `kRagged`: some row is not whole octets, or begins where no vector may.
+template <bool kRagged>
 class MixedRow {
    public:
     const RowPart part;
 
-    // `in`: x is the operand that octets are counted by. `ragged`: some row is not whole octets, or begins where no
-    // vector may.
+    // `in`: x is the operand that octets are counted by.
     template <GroupScope kScope>
     __device__ __forceinline__ MixedRow(const Group<kScope>& group, const RowShape& shape,
-                                        const RowPlaces& places, bool ragged, const RowInput& in)
-        : part(group, shape, &places), in_(in), ragged_(ragged) {
-        if (ragged) {
+                                        const RowPlaces& places, const RowInput& in)
+        : part(group, shape, &places), in_(in) {
+        if (kRagged) {
             const auto begin =
                 reinterpret_cast<std::uintptr_t>(in.x.data) / static_cast<unsigned>(stored_bytes(in.x.dtype));
             shift_ = static_cast<int>((begin + static_cast<std::uintptr_t>(part.offset(in.x))) % kOctet);
@@ -106,7 +107,7 @@ class MixedRow {
         tail_ = static_cast<int>(part.dim + shift_ - std::int64_t{octets_ - 1} * kOctet);
         whole_begin_ = shift_ > 0 ? 1 : 0;
         whole_end_ = tail_ < kOctet ? octets_ - 1 : octets_;
-        most_ = static_cast<int>((part.shape.dim + (ragged ? kOctet - 1 : 0) + kOctet - 1) / kOctet);
+        most_ = static_cast<int>((part.shape.dim + (kRagged ? kOctet - 1 : 0) + kOctet - 1) / kOctet);
     }
 
     // An absent operand is `fill` everywhere, and one of a single element is that.
@@ -121,7 +122,7 @@ class MixedRow {
         const int bytes = stored_bytes(from.dtype);
         row.data = static_cast<char*>(from.data) + (at - shift_) * bytes;
         row.dtype = from.dtype;
-        row.aligned = !ragged_ || reinterpret_cast<std::uintptr_t>(row.data) % (bytes == 1 ? 8 : 16) == 0;
+        row.aligned = !kRagged || reinterpret_cast<std::uintptr_t>(row.data) % (bytes == 1 ? 8 : 16) == 0;
         return row;
     }
 
@@ -262,7 +263,7 @@ class MixedRow {
         return part.first + (chunk_ * kOctets + slot) * part.step;
     }
     __device__ __forceinline__ bool is_whole_octet(int octet) const {
-        return octet >= whole_begin_ && octet < whole_end_;
+        return (!kRagged || octet >= whole_begin_) && octet < whole_end_;
     }
 
     // use(slot, place) for each octet of the chunk that is the thread's: first of all that are moved as vectors, which are
@@ -271,9 +272,10 @@ class MixedRow {
     __device__ __forceinline__ void each_place(bool vectors, F use) const {
 #pragma unroll
         for (int v = 0; v < kOctets; ++v) {
-            if (vectors && is_whole_octet(octet_of(v))) use(v, OctetPlace::whole(octet_of(v)));
+            if ((!kRagged || vectors) && is_whole_octet(octet_of(v)))
+                use(v, OctetPlace::whole(octet_of(v)));
         }
-        if (!ragged_) return;
+        if (!kRagged) return;
 #pragma unroll
         for (int v = 0; v < kOctets; ++v) {
             const int octet = octet_of(v);
@@ -404,7 +406,6 @@ class MixedRow {
     }
 
     const RowInput& in_;
-    const bool ragged_;
     int shift_ = 0;                // elements of the first octet that are before the row
     int octets_, tail_, most_;     // of the row; where it ends in the last one; of any row
     int whole_begin_, whole_end_;  // octets all of whose elements are in the row

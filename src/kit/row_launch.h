@@ -157,8 +157,10 @@ void with_full_form(const RowForm& wanted, F use) {
 template <RowKernels kKernels, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
     if (!plan.uniform) {
-        return use(static_cast<float*>(nullptr), std::integral_constant<int, kOctet>{},
-                   std::integral_constant<int, 0>{}, MixedForm{});
+        return with_flag<true>(!problem.whole, [&](auto ragged) {
+            use(static_cast<float*>(nullptr), std::integral_constant<int, kOctet>{},
+                std::integral_constant<int, 0>{}, MixedForm<ragged()>{});
+        });
     }
     const RowForm wanted = row_form(plan, problem);
     with_wide_type(dtype, [&](auto* type) {

@@ -31,7 +31,6 @@ struct MixedNorm : RowNorm {
     RowOutput second{};
     RowAffine maps[3] = {};  // the weight, and a modulation of each output that follows it
     GroupScales groups{};    // of the first output
-    bool ragged = false;     // some row is not whole octets, or begins where no vector may
     RowPlaces places{};
 };
 template <class Form>
@@ -83,7 +82,8 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
 }
 
 // The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
-__device__ __forceinline__ void map_chunk(MixedRow& row, const MixedNorm& p, const Moments& m, int output) {
+template <bool kRagged>
+__device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNorm& p, const Moments& m, int output) {
     const RowAffine& first = p.maps[0];
     row.combine_next(first.scale, first.no_scale(),
                      [&](float x, float s) { return (x - m.shift) * m.scale * (s + first.offset); });
@@ -111,10 +111,10 @@ __device__ __forceinline__ void map_chunk(MixedRow& row, const MixedNorm& p, con
 
 // All else: a weight beside modulations, operands of other dtypes or of scattered rows, single elements, two outputs, rows
 // that are no whole vectors, and those that no registers hold.
-template <class Statistics>
+template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    MixedRow row(group, p.shape, p.places, p.ragged, p.in);
+    MixedRow<kRagged> row(group, p.shape, p.places, p.in);
     if (p.modulated) {
 #pragma unroll 1
         for (int i = 1; i <= p.outputs; ++i) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics
     if constexpr (Form::kForm.uniform) {
         normalise_uniform<T, N, V, Form>(p, statistics);
     } else {
-        normalise_mixed(p, statistics);
+        normalise_mixed<Form::kForm.ragged>(p, statistics);
     }
 }
 

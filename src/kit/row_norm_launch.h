@@ -98,7 +98,6 @@ template <class Op>
 MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const RowPlan& plan) {
     plan_shape(p.shape, rows, plan);
     p.in.keep = plan.keep;
-    p.ragged = !rows.whole;
     if (op.scale) p.to.scale = op.scale.template as<float>();
     if (op.token_scale) p.to.token_scale = op.token_scale.template as<float>();
     p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);

@@ -44,12 +44,13 @@ inline std::string to_string(const RowPlan& plan) {
 // whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3. Which of the two,
 // and whether there is a residual, it knows as well: a branch that is not taken still costs instructions and registers.
 // Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs;
-// the mixed kernel, of which an op has one, decides everything there.
+// the mixed kernels, of which an op has two, decide all else there.
 struct RowForm {
     bool uniform = false;
     bool bias = true;  // is there; of eight vectors: may be, like the next two
     bool residual = true;
     bool fp8 = true;
+    bool ragged = false;  // of a mixed one: some row is not whole octets, or begins where no vector may
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
@@ -67,11 +68,12 @@ constexpr GroupScope row_scope(int vectors, const RowForm& form) {
 }
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
-template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true>
+template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true, bool kRagged = false>
 struct FormOf {
-    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8};
+    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8, kRagged};
 };
-using MixedForm = FormOf<false, true>;
+template <bool kRagged>
+using MixedForm = FormOf<false, true, true, true, kRagged>;
 
 // What a plan is made for: rows of dim elements, which may be moved as whole vectors or not.
 struct RowProblem {
@@ -85,7 +87,7 @@ struct RowProblem {
 
 // The form of the kernel that a plan runs in.
 inline RowForm row_form(const RowPlan& plan, const RowProblem& problem) {
-    if (!plan.uniform) return {};
+    if (!plan.uniform) return {.ragged = !problem.whole};
     RowForm form = problem.form;
     if (fills_registers(plan.vectors)) form.residual = form.fp8 = true;
     return form;

@@ -75,9 +75,10 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
 
 // Of a chunk of a mixed row that is mapped already: to any dtype. `groups`: of columns that have a scale each, which
 // neighbouring lanes find: a group has no more of them than the row, and no row is ragged; or null.
-__device__ __forceinline__ void store_chunk(MixedRow& row, const RowOutput& to, const GroupScales* groups,
+template <bool kRagged>
+__device__ __forceinline__ void store_chunk(MixedRow<kRagged>& row, const RowOutput& to, const GroupScales* groups,
                                             float scale) {
-    if (groups == nullptr) return row.store(row.row_of(to.out), 1.0f / scale);
+    if (kRagged || groups == nullptr) return row.store(row.row_of(to.out), 1.0f / scale);
     const GroupedRows codes{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
     const std::int64_t begin = row.part.offset(to.out);
     const int lanes = group_columns(groups->dtype) / kOctet;
@@ -88,8 +89,8 @@ __device__ __forceinline__ void store_chunk(MixedRow& row, const RowOutput& to, 
 
 // Of a mixed row: map() makes the chunk's results, beside it, once; of a row in chunks twice where each has a scale. All threads of
 // the block call this.
-template <GroupScope kScope, class Map>
-__device__ __forceinline__ void store_mixed(MixedRow& row, Group<kScope>& group, const RowOutput& to,
+template <bool kRagged, GroupScope kScope, class Map>
+__device__ __forceinline__ void store_mixed(MixedRow<kRagged>& row, Group<kScope>& group, const RowOutput& to,
                                             const GroupScales* groups, const Map& map) {
     const AmaxOrNan largest{.keeps_nan = to.out.dtype == DType::int8};  // which has no code for it
     const bool token = to.token_scale != nullptr;
