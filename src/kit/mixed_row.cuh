@@ -272,15 +272,15 @@ class MixedRow {
     __device__ __forceinline__ void each_place(bool vectors, F use) const {
 #pragma unroll
         for (int v = 0; v < kOctets; ++v) {
-            if ((!kRagged || vectors) && is_whole_octet(octet_of(v)))
-                use(v, OctetPlace::whole(octet_of(v)));
+            if ((!kRagged || vectors) && is_whole_octet(octet_of(v))) use(v, OctetPlace::whole(octet_of(v)));
         }
-        if (!kRagged) return;
+        if constexpr (kRagged) {
+            if (vectors && !partial_) return;
 #pragma unroll
-        for (int v = 0; v < kOctets; ++v) {
-            const int octet = octet_of(v);
-            if (octet >= octets_ || (vectors && is_whole_octet(octet))) continue;
-            use(v, place_of(octet));
+            for (int v = 0; v < kOctets; ++v) {
+                const int octet = octet_of(v);
+                if (octet < octets_ && !(vectors && is_whole_octet(octet))) use(v, place_of(octet));
+            }
         }
     }
     // Of an octet that is not moved as one.
@@ -367,6 +367,10 @@ class MixedRow {
         const OctetRow beside = sum ? row_of(in_.residual) : next;
         chunk_ = chunk;
         asked_ = false;
+        partial_ = false;
+#pragma unroll
+        for (int v = 0; v < kOctets; ++v)
+            partial_ = partial_ || (octet_of(v) < octets_ && !is_whole_octet(octet_of(v)));
         fetch(x, held_, policy);
         fetch(beside, beside_, policy);
         widen(x.dtype, held_);
@@ -410,6 +414,7 @@ class MixedRow {
     int octets_, tail_, most_;     // of the row; where it ends in the last one; of any row
     int whole_begin_, whole_end_;  // octets all of whose elements are in the row
     int chunk_ = 0, brought_ = 0;
+    bool partial_ = false;  // some octet of the thread's part of the chunk is not whole
     Octets held_, beside_;
     bool asked_ = false;  // for the operand that load() was told of
 };

@@ -83,7 +83,8 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
 
 // The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
 template <bool kRagged>
-__device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNorm& p, const Moments& m, int output) {
+__device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNorm& p, const Moments& m,
+                                          int output) {
     const RowAffine& first = p.maps[0];
     row.combine_next(first.scale, first.no_scale(),
                      [&](float x, float s) { return (x - m.shift) * m.scale * (s + first.offset); });

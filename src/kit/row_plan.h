@@ -114,7 +114,8 @@ constexpr int row_threads(int vectors, const RowForm& form) {
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
-    return vectors == 1 ? 32 : vectors == 2 ? 48 : 64;
+    const bool plain = !form.bias && !form.residual && !form.fp8;
+    return vectors == 1 || (vectors == 2 && plain) ? 32 : vectors == 2 ? 48 : 64;
 }
 
 // The fewest lanes that hold `vectors` vectors: a power of two in a warp, whole warps above.

@@ -76,8 +76,8 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
 // Of a chunk of a mixed row that is mapped already: to any dtype. `groups`: of columns that have a scale each, which
 // neighbouring lanes find: a group has no more of them than the row, and no row is ragged; or null.
 template <bool kRagged>
-__device__ __forceinline__ void store_chunk(MixedRow<kRagged>& row, const RowOutput& to, const GroupScales* groups,
-                                            float scale) {
+__device__ __forceinline__ void store_chunk(MixedRow<kRagged>& row, const RowOutput& to,
+                                            const GroupScales* groups, float scale) {
     if (kRagged || groups == nullptr) return row.store(row.row_of(to.out), 1.0f / scale);
     const GroupedRows codes{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
     const std::int64_t begin = row.part.offset(to.out);
