@@ -56,7 +56,9 @@ def _library() -> list[str]:
     """The linker's words for weft's own library, which the kit's errors and the emulator are in."""
     found = sorted(PATH.parent.glob("libweft.so.*")) or [PATH]
     folder, name = found[0].parent.resolve(), found[0].name
-    return [f"-L{folder}", f"-l:{name}", f"-Wl,-rpath,{folder}"]
+    # A kernel is launched by the CUDA runtime that it is registered with: the side calls its own copies of the kit's
+    # inline functions, not those of weft's library, which has a runtime of its own.
+    return [f"-L{folder}", f"-l:{name}", f"-Wl,-rpath,{folder}", "-Wl,-Bsymbolic-functions"]
 
 
 def _folder(task: Task, *parts: str) -> str:
