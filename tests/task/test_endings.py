@@ -99,6 +99,36 @@ class TestDone:
         (finished(made).folder / missing).unlink()
         assert refusal in told(made.call("done"))
 
+    def test_a_row_of_nobody(self, made: Made) -> None:
+        finished(made).edit("task.toml", 'source = "a test"', 'source = ""').call(
+            "lock", "--reason", "a test"
+        )
+        assert "row1: write each row's source into task.toml" in told(made.call("done"))
+
+    def test_no_grid(self, made: Made) -> None:
+        made.edit("task.toml", "[grid]\nS = [1, 4, 7]\nD = [1, 7, 32]\n", "[grid]\n").locked()
+        assert "task.toml has an empty [grid]" in told(made.call("done"))
+
+    def test_a_kernel_on_the_kit_that_no_emulator_ran(self, made: Made) -> None:
+        made.edit(
+            "task.toml", '[candidates.first]\nlanguage = "python"', '[candidates.first]\nlanguage = "kit"'
+        )
+        assert "`weft task verify --emulator` has not passed for first" in told(made.locked().call("done"))
+
+    def test_one_row_that_is_slower(self, made: Made) -> None:
+        slow = "    for _ in range(400 if x.shape[0] == 4 else 1):\n    "
+        once = "    torch.addcmul(shift, x, scale, out=out)\n"
+        wide = "    for _ in range(400):\n        torch.addcmul(shift, x, scale, out=out)\n"
+        made.write("baseline/entry.py", "import torch\n\n\ndef run(x, scale, shift, out):\n" + wide)
+        made.write("solution/kernel.py", CANDIDATE.replace(once, slow.replace("400 if", "800 if") + once))
+        text = told(finished(made).call("done"))
+        assert "row1 0." in text and "give these rows to the baseline" in text
+
+    def test_an_edited_row_ends_all(self, made: Made) -> None:
+        path = finished(made).task.evidence
+        path.write_text(path.read_text().replace('"samples":2', '"samples":9', 1))
+        assert "the chain breaks here" in told(made.call("done"))
+
     def test_results_that_were_typed(self, made: Made) -> None:
         finished(made).edit("docs/results.md", "geometric mean", "geometric mean of 9.9, not")
         assert "docs/results.md is not what the rows say" in told(made.call("done"))

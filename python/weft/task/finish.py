@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from weft.report.rows import geometric_mean
 from weft.task import (
     bench,
+    chain,
     check,
     dispatch,
     fingerprint,
@@ -16,7 +17,9 @@ from weft.task import (
     profile,
     record,
     report,
+    scaffold,
     source,
+    verify,
 )
 from weft.task.outcome import Outcome, Refusal
 from weft.task.spec import Side, Task
@@ -77,18 +80,39 @@ def _profiled(task: Task, side: Side) -> str:
     return "no bound was named for these sources: `weft task profile`"
 
 
+def _emulated(task: Task) -> str:
+    missing = [
+        side.name
+        for side in task.candidates.values()
+        if side.language == "kit" and not record.verified(task, side, verify.EMULATOR)
+    ]
+    return f"`weft task verify --emulator` has not passed for {', '.join(missing)}" if missing else ""
+
+
+def _unsourced(task: Task) -> str:
+    """Rows of nobody's model are no workload."""
+    missing = [row.name for row in task.rows if row.source in ("", scaffold.UNSAID)]
+    return f"{', '.join(missing)}: write each row's source into task.toml" if missing else ""
+
+
 def bar(task: Task, side: Side) -> Iterator[tuple[str, str]]:
     """What a finished task has, and what is missing of it."""
     yield "the lock holds", ""  # record.stamp has asked
     yield "both sides are verified as they are", "" if record.verified(task, side) else "`weft task verify`"
+    yield "kernels on weft's kit ran in the emulator", _emulated(task)
+    yield "every workload row says where its shape comes from", _unsourced(task)
+    yield (
+        "there is a regression grid",
+        ""
+        if any(task.grid())
+        else "task.toml has an empty [grid]: odd, small and ragged shapes belong there",
+    )
     yield "every workload row has times of both sides", _missing_rows(task, side)
     yield "the bound is named", _profiled(task, side)
     in_chain = (task.folder / "chain.py").exists()
     yield (
         "the candidate was measured in its chain",
-        ""
-        if not in_chain or report.chain_rows(task, side)
-        else "chain.py is there: `weft task bench --in-chain`",
+        "" if not in_chain or chain.latest(task, side) else "chain.py is there: `weft task bench --in-chain`",
     )
     yield "several candidates are dispatched by rows", _dispatched(task)
     yield (
