@@ -133,6 +133,25 @@ class TestDone:
         finished(made).edit("docs/results.md", "geometric mean", "geometric mean of 9.9, not")
         assert "docs/results.md is not what the rows say" in told(made.call("done"))
 
+    @pytest.mark.parametrize("page", ["docs/profile.md", "docs/no_go.md"])
+    def test_another_page_that_was_typed(self, made: Made, page: str) -> None:
+        words = ("--bound", "other", "--reason", "a call costs the host more than its work")
+        assert finished(made).call("no-go", *words).code == 0
+        made.good("report").edit(page, "row1", "row9")
+        assert f"{page} is not what the rows say" in told(made.call("done"))
+
+    def test_a_no_go_of_other_sources(self, made: Made) -> None:
+        words = ("--bound", "other", "--reason", "a call costs the host more than its work")
+        assert finished(made).call("no-go", *words).code == 0
+        made.write("solution/kernel.py", SECOND)
+        assert "docs/no_go.md is of other sources" in told(made.call("done"))
+
+    def test_several_candidates_that_nobody_dispatched(self, made: Made) -> None:
+        made.measured().write("solution/second.py", SECOND)
+        with (made.folder / "task.toml").open("a") as file:
+            file.write(BUCKETS)
+        assert "no dispatch under this lock" in finish._dispatched(made.task)
+
     def test_no_bound(self, made: Made) -> None:
         made.measured().good("report")
         assert "no bound was named for these sources" in told(made.call("done"))
@@ -211,6 +230,10 @@ class TestDispatch:
     def test_a_dispatcher_that_was_edited(self, made: Made) -> None:
         self.two(made).good("dispatch").edit("solution/dispatch.py", "S < 8", "S < 9")
         assert "solution/dispatch.py is not what was measured" in finish._dispatched(made.task)
+
+    def test_a_table_that_was_typed(self, made: Made) -> None:
+        self.two(made).good("dispatch").edit("docs/dispatch.md", "| short |", "| tiny |")
+        assert "docs/dispatch.md is not what was measured" in finish._dispatched(made.task)
 
     def test_the_dispatcher_is_a_candidate(self, made: Made) -> None:
         self.two(made).good("dispatch")

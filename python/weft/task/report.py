@@ -219,11 +219,11 @@ def stale(task: Task, side: Side) -> str:
     path = task.folder / PAGE
     if not path.exists():
         return f"there is no {PAGE}: `weft task report`"
-    return (
-        ""
-        if path.read_text() == render(task, side)
-        else f"{PAGE} is not what the rows say: `weft task report`"
-    )
+    try:
+        current = path.read_text() == render(task, side)
+    except Refusal as refusal:
+        return str(refusal)
+    return "" if current else f"{PAGE} is not what the rows say: `weft task report`"
 
 
 def report(task: Task, outcome: Outcome, page: Path | None) -> None:
