@@ -115,6 +115,8 @@ class TestChain:
         run = chain.latest(made.task, made.task.candidate())[0]["run"]
         states = [row["when"] for row in record.of_kind(made.task, "state") if row["of_run"] == run]
         assert states == ["before", "during", "after"]
+        commands = [row["command"] for row in record.rows(made.task) if "command" in row]
+        assert " --in-chain --candidate first --only row1 --seed " in commands[-1]
 
     def test_a_chain_that_never_calls_the_op(self, made: Made) -> None:
         made.measured().write("chain.py", "def chain(op, x, scale, shift):\n    return x\n")

@@ -163,6 +163,13 @@ def chosen_rows(task: Task, only: str) -> list[Row]:
     return found
 
 
+def again(task: Task, command: str, only: str, seed: int) -> str:
+    """The command that measures the same again."""
+    words = command.split()
+    rows_of = ["--only", only] if only else []
+    return " ".join(["weft task", words[0], task.name, *words[1:], *rows_of, "--seed", str(seed)])
+
+
 @contextlib.contextmanager
 def watched(
     task: Task, env: dict[str, Any], of: dict[str, Any], before: dict[str, Any]
@@ -203,8 +210,7 @@ def run(
         raise Absent("PyTorch finds no GPU here")
     name, seed = uuid.uuid4().hex[:12], seed or random.randrange(1, 1 << 31)
     which = f" --candidate {sides[1].name}" if command == "bench" else ""
-    rows_of = f" --only {only}" if only else ""
-    env = environment_row(task, sides, f"weft task {command} {task.name}{which}{rows_of} --seed {seed}")
+    env = environment_row(task, sides, again(task, command + which, only, seed))
     loaded = {side.name: (side, load_entry(task, side)) for side in sides}
     with watched(task, env, {"of_run": name, "lock": stamp["lock"]}, before) as rows:
         for row in chosen_rows(task, only):

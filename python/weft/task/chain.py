@@ -169,9 +169,8 @@ def bench(
     stamp = harness.ready(task, side, outcome)
     before = card.wait_idle(task, outcome, wait_s)
     run, seed = uuid.uuid4().hex[:12], seed or random.randrange(1, 1 << 31)
-    env = harness.environment_row(
-        task, [task.baseline, side], f"weft task bench {task.name} --in-chain --seed {seed}"
-    )
+    command = harness.again(task, f"bench --in-chain --candidate {side.name}", only, seed)
+    env = harness.environment_row(task, [task.baseline, side], command)
     baseline, candidate = load_entry(task, task.baseline), load_entry(task, side)
     of = {**stamp, "kind": "chain", "chain_file": hash_of(task)}
     with harness.watched(task, env, {"of_run": run, "lock": stamp["lock"]}, before) as rows:
