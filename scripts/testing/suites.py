@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fnmatch
 import functools
 import json
 import random
@@ -22,6 +23,7 @@ from testing.suite import CORES, ROOT, WHOLE, Count, Parts, Suite, beside_python
 
 BUILD = ROOT / "build"
 SANITIZERS = ("asan", "tsan")
+COPIES = "examples/tasks/*/baseline/*/*"  # others' sources, which `weft task baseline` copies: they stay as they are
 FORMATTED = ("include", "src", "ops", "ladder", "pipelines", "tests", "examples")
 # Read by no C++ test: sources are in the objects. (The CMake files stay in: they hold flags of links.)
 NOT_OF_CPP = (*keys.COMPILED, *keys.PROSE, *keys.PYTHON, *keys.LAUNCHER, *keys.EVIDENCE, "assets/*.svg")
@@ -193,7 +195,8 @@ def mutant_parts(everything: bool) -> Parts:
 
 def cpp_files(*suffixes: str) -> list[str]:
     found = [path for folder in FORMATTED for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
-    return sorted(str(path.relative_to(ROOT)) for path in found)
+    names = sorted(str(path.relative_to(ROOT)) for path in found)
+    return [name for name in names if not fnmatch.fnmatch(name, COPIES)]
 
 
 def sources() -> list[str]:

@@ -68,7 +68,8 @@ class Made:
         ]
         outcome = call(
             "new", self.folder, "--reference", f"{root / 'wanted.py'}:modulate", *operands, "--output=out=fp32[S,D]",
-            "--row=S=4,D=32", "--row=S=8,D=16", "--device=cpu", "--language=python",
+            "--row=S=4,D=32,source=a test", "--row=S=8,D=16,source=another, longer", "--device=cpu",
+            "--language=python",
         )  # fmt: skip
         assert outcome.code == 0, told(outcome)
         self.edit("task.toml", "rounds = 15", "rounds = 2").edit(

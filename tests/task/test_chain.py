@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from weft.task import chain, finish, record, report
+from weft.task import chain, finish, record
 from weft.task.gate import Gate
 
 from tests.task.made import Made, told
@@ -87,7 +87,7 @@ class TestChain:
         outcome = made.measured().write("chain.py", CHAIN).call("bench", "--in-chain")
         assert outcome.code == 0, told(outcome)
         assert any("passes the gate of first sight" in what for what in outcome.checked)
-        rows = report.chain_rows(made.task, made.task.candidate())
+        rows = chain.latest(made.task, made.task.candidate())
         assert {row["name"] for row in rows if row["side"] != "noise" and not row["name"].startswith("card")} == {
             "eager, plain function", "eager, baseline", "eager, candidate", "compiled, plain function",
             "compiled, baseline opaque", "compiled, candidate opaque",
@@ -102,6 +102,21 @@ class TestChain:
         before = len(record.measured(made.task, made.task.candidate()))
         made.call("bench", "--in-chain", "--only", "row1")
         assert len(record.measured(made.task, made.task.candidate())) == before
+
+    def test_a_chain_that_was_edited_is_another(self, made: Made) -> None:
+        made.measured().write("chain.py", CHAIN).good("profile").call("bench", "--in-chain", "--only", "row1")
+        assert chain.latest(made.task, made.task.candidate())
+        made.edit("chain.py", "x + x", "x * x")
+        assert not chain.latest(made.task, made.task.candidate())
+        assert "`weft task bench --in-chain`" in told(made.call("done"))
+
+    def test_the_card_is_watched(self, made: Made) -> None:
+        made.measured().write("chain.py", CHAIN).call("bench", "--in-chain", "--only", "row1")
+        run = chain.latest(made.task, made.task.candidate())[0]["run"]
+        states = [row["when"] for row in record.of_kind(made.task, "state") if row["of_run"] == run]
+        assert states == ["before", "during", "after"]
+        commands = [row["command"] for row in record.rows(made.task) if "command" in row]
+        assert " --in-chain --candidate first --only row1 --seed " in commands[-1]
 
     def test_a_chain_that_never_calls_the_op(self, made: Made) -> None:
         made.measured().write("chain.py", "def chain(op, x, scale, shift):\n    return x\n")

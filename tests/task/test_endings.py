@@ -99,9 +99,58 @@ class TestDone:
         (finished(made).folder / missing).unlink()
         assert refusal in told(made.call("done"))
 
+    def test_a_row_of_nobody(self, made: Made) -> None:
+        finished(made).edit("task.toml", 'source = "a test"', 'source = ""').call(
+            "lock", "--reason", "a test"
+        )
+        assert "row1: write each row's source into task.toml" in told(made.call("done"))
+
+    def test_no_grid(self, made: Made) -> None:
+        made.edit("task.toml", "[grid]\nS = [1, 4, 7]\nD = [1, 7, 32]\n", "[grid]\n").locked()
+        assert "task.toml has an empty [grid]" in told(made.call("done"))
+
+    def test_a_kernel_on_the_kit_that_no_emulator_ran(self, made: Made) -> None:
+        made.edit(
+            "task.toml", '[candidates.first]\nlanguage = "python"', '[candidates.first]\nlanguage = "kit"'
+        )
+        assert "`weft task verify --emulator` has not passed for first" in told(made.locked().call("done"))
+
+    def test_one_row_that_is_slower(self, made: Made) -> None:
+        slow = "    for _ in range(400 if x.shape[0] == 4 else 1):\n    "
+        once = "    torch.addcmul(shift, x, scale, out=out)\n"
+        wide = "    for _ in range(400):\n        torch.addcmul(shift, x, scale, out=out)\n"
+        made.write("baseline/entry.py", "import torch\n\n\ndef run(x, scale, shift, out):\n" + wide)
+        made.write("solution/kernel.py", CANDIDATE.replace(once, slow.replace("400 if", "800 if") + once))
+        text = told(finished(made).call("done"))
+        assert "row1 0." in text and "give these rows to the baseline" in text
+
+    def test_an_edited_row_ends_all(self, made: Made) -> None:
+        path = finished(made).task.evidence
+        path.write_text(path.read_text().replace('"samples":2', '"samples":9', 1))
+        assert "the chain breaks here" in told(made.call("done"))
+
     def test_results_that_were_typed(self, made: Made) -> None:
         finished(made).edit("docs/results.md", "geometric mean", "geometric mean of 9.9, not")
         assert "docs/results.md is not what the rows say" in told(made.call("done"))
+
+    @pytest.mark.parametrize("page", ["docs/profile.md", "docs/no_go.md"])
+    def test_another_page_that_was_typed(self, made: Made, page: str) -> None:
+        words = ("--bound", "other", "--reason", "a call costs the host more than its work")
+        assert finished(made).call("no-go", *words).code == 0
+        made.good("report").edit(page, "row1", "row9")
+        assert f"{page} is not what the rows say" in told(made.call("done"))
+
+    def test_a_no_go_of_other_sources(self, made: Made) -> None:
+        words = ("--bound", "other", "--reason", "a call costs the host more than its work")
+        assert finished(made).call("no-go", *words).code == 0
+        made.write("solution/kernel.py", SECOND)
+        assert "docs/no_go.md is of other sources" in told(made.call("done"))
+
+    def test_several_candidates_that_nobody_dispatched(self, made: Made) -> None:
+        made.measured().write("solution/second.py", SECOND)
+        with (made.folder / "task.toml").open("a") as file:
+            file.write(BUCKETS)
+        assert "no dispatch under this lock" in finish._dispatched(made.task)
 
     def test_no_bound(self, made: Made) -> None:
         made.measured().good("report")
@@ -181,6 +230,10 @@ class TestDispatch:
     def test_a_dispatcher_that_was_edited(self, made: Made) -> None:
         self.two(made).good("dispatch").edit("solution/dispatch.py", "S < 8", "S < 9")
         assert "solution/dispatch.py is not what was measured" in finish._dispatched(made.task)
+
+    def test_a_table_that_was_typed(self, made: Made) -> None:
+        self.two(made).good("dispatch").edit("docs/dispatch.md", "| short |", "| tiny |")
+        assert "docs/dispatch.md is not what was measured" in finish._dispatched(made.task)
 
     def test_the_dispatcher_is_a_candidate(self, made: Made) -> None:
         self.two(made).good("dispatch")

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from weft.task import record, verify
+from weft.task.spec import load
 
 from tests.task.made import call, told
 
@@ -25,6 +27,7 @@ def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     text = (folder / "task.toml").read_text()
     begin, end = text.index("S = [1, 33"), text.index("# atol + rtol")
     (folder / "task.toml").write_text(text[:begin] + "S = [1, 9]\nD = [8, 100]\n\n" + text[end:])
+    assert call("lock", folder, "--reason", "a grid for the emulator").code == 0
     return folder
 
 
@@ -32,6 +35,7 @@ def test_the_emulator_runs_it(gated: Path) -> None:
     outcome = call("verify", gated, "--emulator")
     assert outcome.code == 0, told(outcome)
     assert "vectors is right" in outcome.checked[0] and "larger rows left out" in outcome.checked[0]
+    assert record.verified(load(gated), load(gated).candidate(), verify.EMULATOR)
 
 
 def test_a_row_that_is_left_out(gated: Path) -> None:
@@ -41,6 +45,7 @@ def test_a_row_that_is_left_out(gated: Path) -> None:
     assert whole in text
     kernel.write_text(text.replace(whole, f"{whole} - 1"))
     assert "vectors is right: " in told(call("verify", gated, "--emulator"))
+    assert record.verified(load(gated), load(gated).candidate(), verify.EMULATOR) is None
 
 
 def test_what_does_not_compile_is_told(gated: Path) -> None:

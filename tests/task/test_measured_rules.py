@@ -84,6 +84,32 @@ class TestVerify:
         )
         assert "other bits where the outputs held something else" in text or "got" in text
 
+    def test_it_throws(self, made: Made) -> None:
+        text = self.wrong(made, RUN + "    raise RuntimeError('no such shape')\n")
+        assert "production row 'row1': it failed: RuntimeError: no such shape" in text
+
+    def test_it_has_another_entry(self, made: Made) -> None:
+        text = self.wrong(made, CANDIDATE.replace("x, scale, shift, out):", "x, out):"))
+        assert "it failed: TypeError: run() takes 2 positional arguments but 4 were given" in text
+
+    def test_it_can_not_be_loaded(self, made: Made) -> None:
+        made.locked().write("solution/kernel.py", "run = 1 / 0\n")
+        outcome = made.call("verify")
+        assert outcome.code == 2 and "kernel.py can't be loaded: ZeroDivisionError" in told(outcome)
+
+    def test_a_reference_that_is_not_written_yet(self, made: Made) -> None:
+        made.write(
+            "reference.py", "def modulate(*inputs):\n    raise NotImplementedError('later')\n"
+        ).locked()
+        outcome = made.call("verify")
+        assert outcome.code == 2 and "the reference failed on row 'row1': NotImplementedError" in told(
+            outcome
+        )
+
+    def test_the_emulator_runs_the_kit_alone(self, made: Made) -> None:
+        outcome = made.locked().call("verify", "--emulator")
+        assert outcome.code == 2 and "first is written in python" in told(outcome)
+
     def test_a_write_beside_the_output(self, made: Made) -> None:
         beside = "    torch.as_strided(out, (1,), (1,), out.storage_offset() + out.numel()).fill_(1)\n"
         assert "it wrote after out: the guard there is overwritten" in self.wrong(made, RUN + RIGHT + beside)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from weft.task import teach
+from weft.task.__main__ import arguments
 from weft.task.spec import load
 
 from tests.task.made import Made, call, told
@@ -88,6 +91,37 @@ def test_what_is_not_understood(tmp_path: Path, words: list[str], refusal: str) 
     flat = [part for pair in given.items() for part in pair]
     outcome = call("new", tmp_path / "t", "--reference", f"{tmp_path / 'f.py'}:f", *flat)
     assert outcome.code == 2 and refusal in told(outcome)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refusal"),
+    [
+        ("[grid]", "[gird]", "task.toml has [gird], which nobody reads"),
+        ("rounds = 2", "rounds = 2\nsamples = 2", "[timing] has samples, which nobody reads"),
+        ("out = { atol", "out = { abs", "the tolerance of out is"),
+        ('[baseline]\nlanguage = "python"', '[baseline]\nlanguage = "perl"', "expected one of cuda, kit"),
+        ("[candidates.first]", "[candidates.first]\nflag = []", "[first] has flag, which nobody reads"),
+        ('name = "row1"', "", "every [[workloads]] has a name"),
+        ('name = "row1"', 'name = "row2"', "two workload rows have one name"),
+    ],
+)
+def test_what_nobody_reads(made: Made, old: str, new: str, refusal: str) -> None:
+    made.edit("task.toml", old, new)
+    outcome = made.call("check")
+    assert outcome.code == 2 and refusal in told(outcome)
+
+
+def test_json_stands_before_the_command_or_behind() -> None:
+    for words in (["--json", "check", "t"], ["check", "t", "--json"], ["new", "t", "--json"]):
+        assert arguments().parse_args(words).json
+    assert not arguments().parse_args(["check", "t"]).json
+
+
+def test_help_teaches() -> None:
+    commands = set(re.findall(r"^  ([a-z][a-z-]*)  ", arguments().format_help(), re.MULTILINE))
+    assert commands == set(teach.OF)
+    for name, text in teach.OF.items():
+        assert f"\n  weft task {name} " in text, name
 
 
 def test_a_folder_that_is_there(made: Made) -> None:

@@ -83,6 +83,15 @@ def test_fast_math_is_what_upstream_has_on_both_sides(made: Made) -> None:
     made.edit("task.toml", '"-O3",', '"-O3", "--use_fast_math",').good("check")
 
 
+def test_fast_math_of_upstream_on_one_side_alone(made: Made) -> None:
+    flags = ["--upstream-flags=--use_fast_math"]
+    call("baseline", made.folder, "--git", made.upstream, "--file", "ops.py", *flags)
+    for side in ("baseline", "candidates.first"):
+        made.edit("task.toml", f'[{side}]\nlanguage = "python"', f'[{side}]\nlanguage = "cuda"')
+    made.edit("task.toml", "[candidates.first]\n", '[candidates.first]\nflags = ["--use_fast_math"]\n')
+    assert "--use_fast_math on first alone" in told(made.call("check"))
+
+
 def test_a_comment_is_no_code(made: Made) -> None:
     made.baseline().write(
         "solution/kernel.py", CANDIDATE + "# torch.backends.cuda.matmul.allow_tf32 = True\n"

@@ -27,6 +27,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from weft.task import teach
 from weft.task.outcome import ABSENT, REFUSED, USAGE, Absent, Outcome, Refusal, Usage
 from weft.task.spec import Task, load
 
@@ -125,10 +126,23 @@ def _no_go(task: Task, given: Given, outcome: Outcome) -> None:
     finish.no_go(task, outcome, given.bound, given.reason)
 
 
-def _new_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    new = commands.add_parser(
-        "new", help="make a task's folder", description="Makes NAME/ with all that a task has."
+def _add_json(parser: argparse.ArgumentParser, default: object) -> None:
+    """Before the command and behind it; what stands before is not undone by what is missing behind."""
+    parser.add_argument("--json", action="store_true", default=default, help="the outcome as one JSON object")
+
+
+def _parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name, help=summary, description=teach.OF[name], formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    _add_json(parser, default=argparse.SUPPRESS)
+    return parser
+
+
+def _new_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    new = _parser(commands, "new", "make a task's folder")
     new.add_argument("name", type=Path, help="the folder; its last part is the task's name")
     of = new.add_mutually_exclusive_group()
     of.add_argument(
@@ -141,7 +155,9 @@ def _new_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     new.add_argument(
         "--output", action="append", default=[], metavar="out=bf16[S,D]", help="an output, in order"
     )
-    new.add_argument("--row", action="append", default=[], metavar="S=4096,D=3072", help="a workload row")
+    new.add_argument(
+        "--row", action="append", default=[], metavar="S=4096,D=3072,source=...", help="a workload row"
+    )
     new.add_argument("--tolerance", default="", metavar="atol=2e-2,rtol=1e-2", help="or: exact")
     new.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     new.add_argument(
@@ -153,7 +169,7 @@ def _new_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _add(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, work: Work, summary: str
 ) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=summary, description=summary)
+    parser = _parser(commands, name, summary)
     parser.add_argument("task", type=Path, nargs="?", default=Path(), help="its folder (default: this one)")
     parser.set_defaults(work=work)
     return parser
@@ -163,7 +179,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="weft task", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="the outcome as one JSON object")
+    _add_json(parser, default=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _new_parser(commands)
     baseline = _add(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -162,6 +163,36 @@ def chosen_rows(task: Task, only: str) -> list[Row]:
     return found
 
 
+def again(task: Task, command: str, only: str, seed: int) -> str:
+    """The command that measures the same again."""
+    words = command.split()
+    rows_of = ["--only", only] if only else []
+    return " ".join(["weft task", words[0], task.name, *words[1:], *rows_of, "--seed", str(seed)])
+
+
+@contextlib.contextmanager
+def watched(
+    task: Task, env: dict[str, Any], of: dict[str, Any], before: dict[str, Any]
+) -> Iterator[list[EvidenceRow]]:
+    """What is measured within is recorded with the card's states; beside a stranger the states alone are."""
+    if task.device == "cuda":
+        torch.zeros(1, device="cuda")  # our own context is on the card before strangers are looked for
+    rows: list[EvidenceRow] = []
+    with card.Watch(task) as watch:
+        yield rows
+    states = [
+        {"kind": "state", **of, "when": when, **found}
+        for when, found in (("before", before), ("during", watch.row()), ("after", card.state(task)))
+    ]
+    if watch.strangers:
+        record.add(task, states)
+        who = watch.strangers[0]
+        raise Refusal(
+            f"process {who['pid']} ({who['name']}) came onto the card while it was measured: the times are dropped"
+        )
+    record.add(task, [env, *rows, *states])
+
+
 def run(
     task: Task,
     sides: list[Side],
@@ -179,25 +210,12 @@ def run(
         raise Absent("PyTorch finds no GPU here")
     name, seed = uuid.uuid4().hex[:12], seed or random.randrange(1, 1 << 31)
     which = f" --candidate {sides[1].name}" if command == "bench" else ""
-    rows_of = f" --only {only}" if only else ""
-    env = environment_row(task, sides, f"weft task {command} {task.name}{which}{rows_of} --seed {seed}")
+    env = environment_row(task, sides, again(task, command + which, only, seed))
     loaded = {side.name: (side, load_entry(task, side)) for side in sides}
-    state = {"kind": "state", "of_run": name, "lock": stamp["lock"]}
-    if task.device == "cuda":
-        torch.zeros(1, device="cuda")  # our own context is on the card before strangers are looked for
-    rows: list[EvidenceRow] = []
-    with card.Watch(task) as watch:
+    with watched(task, env, {"of_run": name, "lock": stamp["lock"]}, before) as rows:
         for row in chosen_rows(task, only):
             found = measure_row(task, row, loaded, run=name, env=env["env"], seed=seed)
             rows += [{**entry, **stamp} for entry in found]
-    states = [{**state, "when": "before", **before}, {**state, "when": "during", **watch.row()}]
-    if watch.strangers:
-        record.add(task, states)
-        who = watch.strangers[0]
-        raise Refusal(
-            f"process {who['pid']} ({who['name']}) came onto the card while it was measured: the times are dropped"
-        )
-    record.add(task, [env, *rows, *states, {**state, "when": "after", **card.state(task)}])
     outcome.data |= {"run": name, "seed": seed}
     return rows
 

@@ -20,6 +20,8 @@ from weft.task.spec import Side, Task
 _ROOT = Path(__file__).resolve().parents[3]  # of the checkout, where the kit's headers are
 # The same options that CMake gives the emulator's sources.
 _EMULATED = ("-DWEFT_EMULATOR", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-O1")
+# Lines in which a compiler or a linker says what is wrong.
+_SAYS_WHY = re.compile(r"error|cannot find|undefined reference", re.IGNORECASE)
 
 
 def flags_of(task: Task, side: Side) -> tuple[str, ...]:
@@ -36,14 +38,14 @@ def nvcc() -> str:
     return found
 
 
-def _cuda_headers() -> str:
-    """The folder of the toolkit's headers: nvcc may be a script that starts the real one, so it is asked."""
+def _toolkit() -> str:
+    """The toolkit's folder: nvcc may be a script that starts the real one, so it is asked."""
     command = [nvcc(), "--dryrun", "-c", "any.cu"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     top = re.search(r"\bTOP=(\S+)", done.stderr)
     if top is None:
         raise Absent("nvcc --dryrun does not say where its toolkit is")
-    return f"{top[1]}/include"
+    return top[1]
 
 
 def _kit_paths() -> list[str]:
@@ -56,7 +58,9 @@ def _library() -> list[str]:
     """The linker's words for weft's own library, which the kit's errors and the emulator are in."""
     found = sorted(PATH.parent.glob("libweft.so.*")) or [PATH]
     folder, name = found[0].parent.resolve(), found[0].name
-    return [f"-L{folder}", f"-l:{name}", f"-Wl,-rpath,{folder}"]
+    # A kernel is launched by the CUDA runtime that it is registered with: the side calls its own copies of the kit's
+    # inline functions, not those of weft's library, which has a runtime of its own.
+    return [f"-L{folder}", f"-l:{name}", f"-Wl,-rpath,{folder}", "-Wl,-Bsymbolic-functions"]
 
 
 def _folder(task: Task, *parts: str) -> str:
@@ -76,13 +80,16 @@ def _built(task: Task, side: Side, **given: Any) -> str:
             **given,
         )
     except RuntimeError as error:
-        lines = [line for line in str(error).splitlines() if "error" in line.lower()] or [str(error)]
+        lines = [line for line in str(error).splitlines() if _SAYS_WHY.search(line)] or [str(error)]
         raise Refusal(f"{side.path.name} does not compile: {' | '.join(lines[:4])}") from None
 
 
 def compile_cuda(task: Task, side: Side) -> str:
     """A side's library for the GPU."""
-    nvcc()
+    if (
+        not {"CUDA_HOME", "CUDA_PATH"} & os.environ.keys()
+    ):  # tvm-ffi would take it to be where nvcc's script is
+        os.environ["CUDA_HOME"] = str(Path(_toolkit()).resolve())
     paths = [str(side.path.parent), *(str(task.folder / path) for path in side.includes)]
     os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch_list(task.arch)
     kit = side.language == "kit"
@@ -117,7 +124,7 @@ def compile_emulated(task: Task, side: Side) -> str:
             str(side.path.parent),
             *(str(task.folder / path) for path in side.includes),
             *_kit_paths(),
-            _cuda_headers(),
+            f"{_toolkit()}/include",
         ],
         extra_ldflags=_library(),
     )

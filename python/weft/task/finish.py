@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from weft.report.rows import geometric_mean
 from weft.task import (
     bench,
+    chain,
     check,
     dispatch,
     fingerprint,
@@ -16,7 +18,9 @@ from weft.task import (
     profile,
     record,
     report,
+    scaffold,
     source,
+    verify,
 )
 from weft.task.outcome import Outcome, Refusal
 from weft.task.spec import Side, Task
@@ -73,22 +77,45 @@ def _profiled(task: Task, side: Side) -> str:
             and entry["lock"] == now["lock"]
             and entry["sources"] == now["sources"]
         ):
-            return ""
+            page = task.folder / profile.PAGE
+            current = page.exists() and page.read_text() == profile.render(task, side, entry)
+            return "" if current else f"{profile.PAGE} is not what the rows say: `weft task profile`"
     return "no bound was named for these sources: `weft task profile`"
+
+
+def _emulated(task: Task) -> str:
+    missing = [
+        side.name
+        for side in task.candidates.values()
+        if side.language == "kit" and not record.verified(task, side, verify.EMULATOR)
+    ]
+    return f"`weft task verify --emulator` has not passed for {', '.join(missing)}" if missing else ""
+
+
+def _unsourced(task: Task) -> str:
+    """Rows of nobody's model are no workload."""
+    missing = [row.name for row in task.rows if row.source in ("", scaffold.UNSAID)]
+    return f"{', '.join(missing)}: write each row's source into task.toml" if missing else ""
 
 
 def bar(task: Task, side: Side) -> Iterator[tuple[str, str]]:
     """What a finished task has, and what is missing of it."""
     yield "the lock holds", ""  # record.stamp has asked
     yield "both sides are verified as they are", "" if record.verified(task, side) else "`weft task verify`"
+    yield "kernels on weft's kit ran in the emulator", _emulated(task)
+    yield "every workload row says where its shape comes from", _unsourced(task)
+    yield (
+        "there is a regression grid",
+        ""
+        if any(task.grid())
+        else "task.toml has an empty [grid]: odd, small and ragged shapes belong there",
+    )
     yield "every workload row has times of both sides", _missing_rows(task, side)
     yield "the bound is named", _profiled(task, side)
     in_chain = (task.folder / "chain.py").exists()
     yield (
         "the candidate was measured in its chain",
-        ""
-        if not in_chain or report.chain_rows(task, side)
-        else "chain.py is there: `weft task bench --in-chain`",
+        "" if not in_chain or chain.latest(task, side) else "chain.py is there: `weft task bench --in-chain`",
     )
     yield "several candidates are dispatched by rows", _dispatched(task)
     yield (
@@ -105,13 +132,33 @@ def done(task: Task, outcome: Outcome) -> None:
     check.check(task, outcome, compile_sources=False)
     for what, wrong in bar(task, side):
         outcome.check(what, wrong)
-    no_go_page = task.folder / NO_GO
-    if no_go_page.exists():
-        outcome.check("it ends as a no-go, with its reason in docs/no_go.md")
+    if (task.folder / NO_GO).exists():
+        outcome.check("it ends as a no-go, with its reason in docs/no_go.md", _no_go_problem(task, side))
     else:
         outcome.check("it is a win: faster on the whole, and nowhere slower", _speed(task, side))
     if not outcome.refused:
         outcome.note(f"{len(hygiene.to_stage(task))} files belong into the commit: weft task stage")
+
+
+def _no_go_page(task: Task, end: dict[str, Any]) -> str:
+    lines = [f"# No go: {task.name}", "", "Rendered by `weft task no-go`.", ""]
+    lines += [f"Bound: **{end['bound']}**. {end['reason']}", ""]
+    lines += [
+        f"- {profile.roof_text(roof)}; the baseline needs {roof['baseline_us']:.2f} us"
+        for roof in end["roofline"]
+    ]
+    lines += ["", "What was tried:", ""]
+    lines += [f"- {entry['idea']}: {entry['because']} (run `{entry['run']}`)" for entry in end["tried"]]
+    return "\n".join(lines) + "\n"
+
+
+def _no_go_problem(task: Task, side: Side) -> str:
+    """The page is the last no-go of what is there now."""
+    now, ends = record.stamp(task, side), record.of_kind(task, "no-go")
+    if not ends or any(ends[-1][key] != value for key, value in now.items()):
+        return f"{NO_GO} is of other sources, or of another lock: `weft task no-go`, or remove it"
+    current = (task.folder / NO_GO).read_text() == _no_go_page(task, ends[-1])
+    return "" if current else f"{NO_GO} is not what the rows say: `weft task no-go`"
 
 
 def no_go(task: Task, outcome: Outcome, bound: str, reason: str) -> None:
@@ -142,11 +189,8 @@ def no_go(task: Task, outcome: Outcome, bound: str, reason: str) -> None:
     named = {roof["bound"] for roof in roofs}
     if bound in ("memory", "arithmetic", "launch") and bound not in named:
         raise Refusal(f"the roofline says {', '.join(sorted(named))}, not {bound}")
-    lines = [f"# No go: {task.name}", "", f"Bound: **{bound}**. {reason}", ""]
-    lines += [
-        f"- {profile.roof_text(roof)}; the baseline needs {roof['baseline_us']:.2f} us" for roof in roofs
-    ]
-    lines += ["", "What was tried:", ""]
-    lines += [f"- {entry['idea']}: {entry['because']} (run `{entry['run']}`)" for entry in reasoned]
-    (task.folder / NO_GO).write_text("\n".join(lines) + "\n")
+    end = {"kind": "no-go", **record.stamp(task, side), "bound": bound, "reason": reason, "roofline": roofs}
+    end["tried"] = [{key: entry[key] for key in ("idea", "because", "run")} for entry in reasoned]
+    record.add(task, [end])
+    (task.folder / NO_GO).write_text(_no_go_page(task, end))
     outcome.check(f"{NO_GO} says why, with {len(roofs)} rows of figures")

@@ -82,8 +82,13 @@ class Judge:
         for f in task.inputs:
             tensor = part.of(f, self.contents.inputs[f.name])
             inputs.append(tensor.double() if double and tensor.is_floating_point() else tensor.clone())
-        with torch.no_grad():
-            result = self.reference(*inputs, **task.option_values(self.contents.row))
+        try:
+            with torch.no_grad():
+                result = self.reference(*inputs, **task.option_values(self.contents.row))
+        except Exception as error:
+            raise Usage(
+                f"the reference failed on row '{self.contents.row.name}': {type(error).__name__}: {error}"
+            ) from error
         results = result if isinstance(result, (tuple, list)) else (result,)
         if len(results) != len(task.written):
             raise Usage(

@@ -27,6 +27,8 @@ def load_module(path: Path, what: str) -> ModuleType:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         raise Absent(f"{what} imports {error.name}, which is not installed here") from error
+    except Exception as error:
+        raise Usage(f"{what}: {path.name} can't be loaded: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module

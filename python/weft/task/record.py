@@ -59,11 +59,11 @@ def latest(task: Task, side: Side) -> list[Row]:
     return [row for row in found if row["run"] == found[-1]["run"]]
 
 
-def verified(task: Task, side: Side) -> Row | None:
-    """The last verification of what is there now on the task's own device, if it passed."""
+def verified(task: Task, side: Side, device: str = "") -> Row | None:
+    """The last verification of what is there now, if it passed: on the task's own device, or on another."""
     now = stamp(task, side)
     for row in reversed(of_kind(task, "verified")):
-        if row["candidate"] == side.name and row["device"] == task.device:
+        if row["candidate"] == side.name and row["device"] == (device or task.device):
             same = row["lock"] == now["lock"] and row["sources"] == now["sources"]
             return row if same and row["passed"] else None
     return None

@@ -12,7 +12,7 @@ from weft.report.pack import Row
 from weft.report.rows import geometric_mean
 from weft.task import dispatch, journal, record, source
 from weft.task.bench import cold, headline
-from weft.task.chain import verdicts
+from weft.task.chain import latest, verdicts
 from weft.task.outcome import Outcome, Refusal
 from weft.task.profile import roof_text, roofline
 from weft.task.spec import Side, Task
@@ -153,19 +153,8 @@ def render(task: Task, side: Side) -> str:
     return "\n".join(lines) + "\n"
 
 
-def chain_rows(task: Task, side: Side) -> list[Row]:
-    """Of the last in-chain run of what is there now."""
-    now = record.stamp(task, side)
-    found = [
-        row
-        for row in record.of_kind(task, "chain")
-        if row["candidate"] == side.name and row["lock"] == now["lock"] and row["sources"] == now["sources"]
-    ]
-    return [row for row in found if row["run"] == found[-1]["run"]]
-
-
 def _chain(task: Task, side: Side) -> Iterator[str]:
-    rows = chain_rows(task, side)
+    rows = latest(task, side)
     if rows:
         yield "## In a chain"
         yield ""
@@ -230,11 +219,11 @@ def stale(task: Task, side: Side) -> str:
     path = task.folder / PAGE
     if not path.exists():
         return f"there is no {PAGE}: `weft task report`"
-    return (
-        ""
-        if path.read_text() == render(task, side)
-        else f"{PAGE} is not what the rows say: `weft task report`"
-    )
+    try:
+        current = path.read_text() == render(task, side)
+    except Refusal as refusal:
+        return str(refusal)
+    return "" if current else f"{PAGE} is not what the rows say: `weft task report`"
 
 
 def report(task: Task, outcome: Outcome, page: Path | None) -> None:

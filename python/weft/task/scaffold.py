@@ -65,6 +65,7 @@ language = {candidate_language}
 entry = {candidate_entry}
 """
 
+UNSAID = "say where this shape comes from"  # what a row's source is until its owner does
 GITIGNORE = "scratch/\n__pycache__/\n*.ncu-rep\n*.html\n"
 
 
@@ -104,6 +105,12 @@ def value_of(text: str) -> Any:
     return {"true": True, "false": False}.get(text, text)
 
 
+def row_of(text: str) -> dict[str, Any]:
+    """S=4096,D=3072,source=where this shape comes from, to the end."""
+    sizes, _, source = text.partition(",source=")
+    return pairs(sizes) | ({"source": source.strip()} if source.strip() else {})
+
+
 def pairs(text: str) -> dict[str, Any]:
     """S=4096,D=3072."""
     parts = [part.partition("=") for part in text.split(",") if part.strip()]
@@ -127,11 +134,7 @@ def _table(name: str, entries: dict[str, Any]) -> str:
 
 def _grid(plan: Plan) -> str:
     """A small start: each integer axis at one, odd, and its first row's size where that is small."""
-    axes = {
-        k: v
-        for k, v in plan.rows[0].items()
-        if isinstance(v, int) and not isinstance(v, bool) and k != "name"
-    }
+    axes = {k: v for k, v in plan.rows[0].items() if isinstance(v, int) and not isinstance(v, bool)}
     return "\n".join(f"{name} = {toml(sorted({1, 7, min(size, 64)}))}" for name, size in axes.items())
 
 
@@ -161,9 +164,7 @@ def task_toml(plan: Plan) -> str:
     if plan.options:
         text += _table("[spec.options]", plan.options)
     for i, row in enumerate(plan.rows):
-        text += _table(
-            "[[workloads]]", {"name": f"row{i + 1}", **row, "source": "say where this shape comes from"}
-        )
+        text += _table("[[workloads]]", {"name": f"row{i + 1}", **row, "source": row.get("source", UNSAID)})
     suffix = "cu" if plan.language in ("cuda", "kit") else "py"
     return text + TAIL.format(
         grid=_grid(plan),
@@ -221,7 +222,7 @@ def from_reference(given: Any, plan: Plan) -> None:
             "--reference needs --input, --output and --row: what it takes, what it gives, a shape of each name"
         )
     plan.inputs, plan.outputs = [operand(t) for t in given.input], [operand(t) for t in given.output]
-    plan.rows = [pairs(row) for row in given.row]
+    plan.rows = [row_of(row) for row in given.row]
 
 
 def from_contract(lines: list[str], plan: Plan) -> None:
@@ -289,7 +290,8 @@ def from_questions(plan: Plan, ask: Callable[[str], str]) -> None:
     options = ask("options with their values, as eps=1e-6 (empty: none): ").strip()
     plan.options = pairs(options) if options else {}
     plan.rows = [
-        pairs(t) for t in several("a row that is run in production, as S=4096,D=3072 (empty: no more): ")
+        row_of(t)
+        for t in several("a row of production, as S=4096,D=3072,source=its model (empty: no more): ")
     ]
     plan.tolerance = ask("tolerance, as atol=1e-2,rtol=1e-2, or exact (empty: by dtype): ").strip()
     names = ", ".join(f["name"] for f in plan.inputs)

@@ -19,6 +19,35 @@ BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8_e4m3": 8, "fp8_e5m2": 8, "int8"
 BITS |= {"int32": 32, "int64": 64}
 FILLS = ("normal", "uniform")
 
+# What task.toml may have. A word that nobody reads is a rule that nobody keeps: [gird] would be no grid.
+_SIDE = {"language", "entry", "flags", "includes", "compiled"}
+_WORDS: dict[str, set[str]] = {
+    "task": {"name", "about", "device", "arch"},
+    "spec": {
+        "reference",
+        "precision",
+        "independent",
+        "deterministic",
+        "inputs",
+        "outputs",
+        "options",
+        "work",
+    },
+    "timing": {"rounds", "replay_us", "eager"},
+    "card": {"memory_mib", "wait_s"},
+    "verify": {"special", "emulator_bytes"},
+    "chain": {"atol", "rtol"},
+    "build": {"flags"},
+    "baseline": _SIDE,
+}
+_FREE = {
+    "workloads",
+    "grid",
+    "tolerance",
+    "candidates",
+    "dispatch",
+}  # their words are the user's, or are read below
+
 _OPERATORS: dict[type[ast.AST], Any] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -184,6 +213,10 @@ class Task:
         given = self.raw.get("tolerance", {}).get(output)
         if given is None:
             raise Usage(f"task.toml: [tolerance] says nothing of {output}")
+        if not isinstance(given, dict) or not given.keys() <= {"atol", "rtol", "exact"}:
+            raise Usage(
+                f"task.toml: the tolerance of {output} is {given}; it has atol and rtol, or exact = true"
+            )
         return Tolerance(**given)
 
     def candidate(self, name: str = "") -> Side:
@@ -253,6 +286,7 @@ class Task:
             raise Usage(
                 f"{name}: language is {given.get('language')!r}, expected one of {', '.join(LANGUAGES)}"
             )
+        _known(name, given, _SIDE)
         path, _, function = str(given.get("entry", "")).partition(":")
         if not path or not function:
             raise Usage(f"{name}: entry is {given.get('entry')!r}, expected FILE:FUNCTION")
@@ -279,6 +313,33 @@ def _field(given: Mapping[str, Any]) -> Field:
     return Field(**{k: str(v) if k in ("low", "high") else v for k, v in values.items()})  # type: ignore[arg-type]
 
 
+def _known(where: str, given: Mapping[str, Any], words: set[str]) -> None:
+    """Refuses what nobody reads."""
+    strange = sorted(given.keys() - words)
+    if strange:
+        raise Usage(
+            f"task.toml: [{where}] has {strange[0]}, which nobody reads (it may have {', '.join(sorted(words))})"
+        )
+
+
+def _check_words(raw: Mapping[str, Any], path: Path) -> None:
+    for section in ("task", "spec", "workloads"):
+        if section not in raw:
+            raise Usage(f"{path} has no [{section}]")
+    strange = sorted(raw.keys() - _WORDS.keys() - _FREE)
+    if strange:
+        raise Usage(f"task.toml has [{strange[0]}], which nobody reads")
+    for section, words in _WORDS.items():
+        _known(section, raw.get(section, {}), words)
+    if "name" not in raw["task"]:
+        raise Usage(f"{path}: [task] has no name")
+    if not isinstance(raw["workloads"], list) or any("name" not in row for row in raw["workloads"]):
+        raise Usage(f"{path}: every [[workloads]] has a name")
+    for entry in raw.get("dispatch", ()):
+        if set(entry) != {"bucket", "when"}:
+            raise Usage(f"{path}: a [[dispatch]] has bucket and when")
+
+
 def load(folder: Path) -> Task:
     """Reads and checks task.toml. Raises Usage with what is wrong."""
     path = folder / "task.toml"
@@ -288,9 +349,7 @@ def load(folder: Path) -> Task:
         raw = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as error:
         raise Usage(f"{path}: {error}") from None
-    for section in ("task", "spec", "workloads"):
-        if section not in raw:
-            raise Usage(f"{path} has no [{section}]")
+    _check_words(raw, path)
     task = Task(folder, raw)
     task.inputs = [_field(f) for f in raw["spec"].get("inputs", ())]
     task.outputs = [_field(f) for f in raw["spec"].get("outputs", ())]

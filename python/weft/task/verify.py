@@ -14,9 +14,10 @@ from weft.task import record, rules
 from weft.task.entries import Entry, load_entry
 from weft.task.judge import Judge, judged
 from weft.task.operands import POISONS, Contents, Operands, arguments
-from weft.task.outcome import Outcome, Refusal
+from weft.task.outcome import Absent, Outcome, Refusal, Usage
 from weft.task.spec import Row, Side, Task
 
+EMULATOR = "emulator"  # where a row was verified, if not on the task's device
 _PYTHON_NOISE = 4096  # bytes that a call may take from Python's own allocator
 _WARM = 3
 
@@ -86,6 +87,17 @@ def trial(task: Task, entry: Entry, judge: Judge) -> str:
     return ""
 
 
+def attempted(task: Task, entry: Entry, judge: Judge) -> str:
+    """A trial; whatever a side throws is wrong as well."""
+    try:
+        return trial(task, entry, judge)
+    except (Refusal, Usage, Absent):
+        raise
+    except Exception as error:  # a kernel's, a launcher's, a compiler's
+        said = str(error).strip().splitlines() or [""]
+        return f"it failed: {type(error).__name__}: {said[0]}"
+
+
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1).view(torch.uint8)
 
@@ -114,7 +126,7 @@ class Verifier:
                 left += 1
                 continue
             judge = Judge(Contents(self.task, row, self.device, self.seed + done, special), self.seed)
-            wrong = trial(self.task, entry, judge)
+            wrong = attempted(self.task, entry, judge)
             if wrong:
                 return self.outcome.check(f"{side.name} is right", f"{kind} row '{row.name}': {wrong}")
             worst = max(worst, judge.worst)
@@ -151,7 +163,7 @@ class Verifier:
 
 def verify(task: Task, side: Side, outcome: Outcome, seed: int) -> None:
     """Baseline first: where it is wrong, nothing can be compared with it."""
-    stamp = record.stamp(task, side)
+    record.stamp(task, side)  # raises where the lock is broken
     verifier = Verifier(task, outcome, seed, task.device)
     with torch.no_grad():
         baseline = load_entry(task, task.baseline)
@@ -161,22 +173,31 @@ def verify(task: Task, side: Side, outcome: Outcome, seed: int) -> None:
         if verifier.run(side, entry):
             verifier.sensitivity(side, entry)
             verifier.one_sided_allocation({"baseline": baseline, side.name: entry})
+    _keep(task, side, verifier, task.device)
+
+
+def _keep(task: Task, side: Side, verifier: Verifier, device: str) -> None:
+    """A verification as a row: what passed, where, and with which seed."""
+    refused = verifier.outcome.refused
     row = {
         "kind": "verified",
-        **stamp,
-        "device": task.device,
-        "passed": not outcome.refused,
+        **record.stamp(task, side),
+        "device": device,
+        "passed": not refused,
         "rows": verifier.counts,
-        "seed": seed,
-        "why": outcome.refused[:1],
+        "seed": verifier.seed,
+        "why": refused[:1],
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     record.add(task, [row])
-    outcome.data |= {"rows": verifier.counts, "seed": seed}
+    verifier.outcome.data |= {"rows": verifier.counts, "seed": verifier.seed}
 
 
 def emulate(task: Task, side: Side, outcome: Outcome, seed: int) -> None:
     """A kernel on weft's kit, run by the emulator: rows that are small enough for it."""
+    if side.language != "kit":
+        raise Usage(f"the emulator runs kernels on weft's kit; {side.name} is written in {side.language}")
+    record.stamp(task, side)  # raises where the lock is broken
     verifier = Verifier(task, outcome, seed, "cpu")
     cpu = Task(
         task.folder, {**task.raw, "task": {**task.raw["task"], "device": "cpu"}}, task.inputs, task.outputs
@@ -186,3 +207,4 @@ def emulate(task: Task, side: Side, outcome: Outcome, seed: int) -> None:
     most = float(task.raw.get("verify", {}).get("emulator_bytes", 4e6))
     with torch.no_grad():
         verifier.run(side, load_entry(cpu, side, emulated=True), most)
+    _keep(task, side, verifier, EMULATOR)
