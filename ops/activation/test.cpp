@@ -100,5 +100,13 @@ TEST(Activation, FrontIsCopiedBesideTheResults) {
     }
 }
 
+TEST(Activation, SaysHowWhatGoesInFrontIsLaunched) {
+    const std::string plain = test::configuration("activation x=bf16[100,32] out=bf16[100,32]");
+    if (plain.empty()) GTEST_SKIP() << "no kernels";
+    EXPECT_EQ(plain, "vectors: threads=64 lanes=32 grid=13x1");
+    EXPECT_EQ(test::configuration("activation x=bf16[100,32] front=bf16[100,16] out=bf16[100,48]"),
+              "vectors: threads=64 lanes=4 grid=1x7; front: threads=64 lanes=2 grid=1x4");
+}
+
 }  // namespace
 }  // namespace weft

@@ -87,8 +87,10 @@ const RegisterImplementations<ChannelRmsNorm> kKernels{
     kit::kTarget,
     {{"channels_last", decline_last,
       +[](const ChannelRmsNorm& op, const DeviceInfo&) {
+          const bool vectors = channels_aligned(op.x) && channels_aligned(op.out);
           return "lanes=" + std::to_string(lanes(op)) +
-                 " a place, blocks=" + std::to_string(blocks(op, kThreads / lanes(op)));
+                 " a place, blocks=" + std::to_string(blocks(op, kThreads / lanes(op))) +
+                 (vectors ? " vectors" : " elements");
       },
       launch_last},
      {"channels_apart",

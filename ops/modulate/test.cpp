@@ -24,6 +24,16 @@ TEST(Modulate, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("modulate x=bf16[6,8] index=int32[6] shift=bf16[6,8] out=@shift"),
                 HasSubstr("modulate.out: must not be the memory of shift where index picks its rows"));
     EXPECT_THAT(rejection("modulate x=int8[6,8] out=bf16"), HasSubstr("modulate.x: expected dtype"));
+    // The least that these are for, and what lies beside it.
+    EXPECT_THAT(rejection("modulate x=bf16[1,1] index=int32[1] shift=bf16[1,1] out=@shift"),
+                HasSubstr("modulate.out: must not be the memory of shift"));
+    EXPECT_THAT(rejection("modulate x=bf16[1,8] index=int32[1] scale=bf16[0,8] out=bf16"),
+                HasSubstr("modulate.scale: expected at least one row"));
+    for (const char* line : {"modulate x=bf16[6,8] index=int32[6] shift=bf16[4,8] out=bf16",
+                             "modulate x=bf16[6,8] index=int32[6] scale=bf16[4,8] out=bf16",
+                             "modulate x=bf16[0,8] index=int32[0] shift=bf16[0,8] out=bf16[0,8]",
+                             "modulate x=bf16[6,8] shift=bf16[6,8] out=@shift"})
+        EXPECT_EQ(rejection(line), "accepted") << line;
 }
 
 // A tensor without elements has no memory that another could overwrite.

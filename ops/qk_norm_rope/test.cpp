@@ -66,6 +66,72 @@ TEST(QkNormRope, RejectsWhatTheContractExcludes) {
                 HasSubstr("qk_norm_rope.q: the axes before the tokens must fold into one stride"));
 }
 
+// What lies just inside of each limit.
+TEST(QkNormRope, AcceptsWhatTheContractAllows) {
+    const std::string q = "qk_norm_rope q=bf16[4,8,64] q_out=bf16[4,8,64]";
+    const std::string both = q + " k=bf16[4,2,64] k_out=bf16[4,2,64]";
+    const std::string axes = q + " positions=int32[4] positions2=int32[4] positions3=int32[4]";
+    for (const std::string& line : {
+             both + " k_weight=bf16[64]",
+             both + " k_weight=bf16[128] weight_offset=1",
+             q + " q_weight=bf16[512] weight_offset=1",
+             q + " frequencies=fp32[32]",
+             q + " cos=fp32[9,32] sin=fp32[9,32] start=5",
+             q + " cos=fp32[1,32] sin=fp32[1,32] start=100 prefix=4",
+             q + " cos=fp32[1,32] sin=fp32[1,32] start=100 positions=int32[4]",
+             q + " head_cos=fp32[4,8,32] head_sin=fp32[4,8,32]",
+             axes + " section2=20 section3=12",
+             axes + " section2=11 section3=10 sections=alternate",
+             both + " v=bf16[4,2,64] slots=int64[4] v_cache=fp8_e4m3[2,16,2,64] v_scale=fp32[2]",
+             both + " v=bf16[4,2,64] slots=int64[4] v_cache=fp8_e4m3[2,16,2,64] v_scale=fp32[1]",
+             std::string("qk_norm_rope q=bf16[4,1,512] q_out=bf16[4,1,512]"),
+             std::string("qk_norm_rope q=bf16[4,1,514] q_out=bf16[4,1,514] frequencies=fp32[257]"),
+             std::string("qk_norm_rope q=bf16[4,1,514] q_out=bf16[4,1,514] cos=fp32[9,257] sin=fp32[9,257]"),
+         })
+        EXPECT_EQ(rejection(line), "accepted") << line;
+    EXPECT_THAT(rejection(axes + " section2=12 section3=10 sections=alternate"),
+                HasSubstr("at most a third"));
+    EXPECT_THAT(rejection(axes + " section2=11 section3=11 sections=alternate"),
+                HasSubstr("at most a third"));
+    EXPECT_THAT(rejection(q + " positions=int32[4] positions2=int32[4] section3=1"),
+                HasSubstr("qk_norm_rope.section3: expected 0 without its positions, got 1"));
+    EXPECT_THAT(
+        rejection(both + " v=bf16[4,2,64] slots=int64[4] v_cache=fp8_e4m3[2,16,2,64] v_scale=fp32[3]"),
+        HasSubstr("qk_norm_rope.v_scale: expected [1] or [kv_heads=2], got [3]"));
+    EXPECT_THAT(rejection(both + " k_weight=bf16[512]"), HasSubstr("or of all, [128], got [512]"));
+    EXPECT_THAT(rejection(q + " slots=int64[4] v_cache=bf16[2,16,2,64]"), testing::Not("accepted"));
+}
+
+// Every operand with tokens has one stride of all axes before them.
+TEST(QkNormRope, RefusesAxesThatDoNotFoldInEachOperand) {
+    const std::vector<std::pair<std::string, std::string>> rows = {
+        {"q", "bf16[2,3,4,8,64]"},     {"k", "bf16[2,3,4,8,64]"},     {"v", "bf16[2,3,4,8,64]"},
+        {"q_out", "bf16[2,3,4,8,64]"}, {"k_out", "bf16[2,3,4,8,64]"}, {"v_out", "bf16[2,3,4,8,64]"}};
+    const std::vector<std::pair<std::string, std::string>> places = {
+        {"positions", "int64[2,3,4]"}, {"positions2", "int64[2,3,4]"}, {"positions3", "int64[2,3,4]"}};
+    const std::vector<std::pair<std::string, std::string>> tables = {{"head_cos", "fp32[2,3,4,8,32]"},
+                                                                     {"head_sin", "fp32[2,3,4,8,32]"}};
+    for (const auto& more : {places, tables}) {
+        auto fields = rows;
+        fields.insert(fields.end(), more.begin(), more.end());
+        for (std::size_t apart = 0; apart <= fields.size(); ++apart) {  // the last: none
+            std::string line = "qk_norm_rope";
+            for (std::size_t i = 0; i < fields.size(); ++i) {
+                const bool place = fields[i].first.starts_with("positions");
+                line.append(" ").append(fields[i].first).append("=").append(fields[i].second);
+                if (i == apart) line += place ? "{100,7,1}" : "{10000,3000,512,64,1}";
+            }
+            if (apart == fields.size()) {
+                EXPECT_EQ(rejection(line), "accepted") << line;
+            } else {
+                EXPECT_THAT(rejection(line), HasSubstr("qk_norm_rope." + fields[apart].first +
+                                                       ": the axes before the tokens must fold"))
+                    << line;
+            }
+        }
+    }
+}
+
 TEST(QkNormRope, ARowIsNormedAsOneAndItsPrefixDoesNotTurn) {
     HostTensor q = waves({4, 2, 8}, 1.3);
     for (const Device device : test::host_devices()) {

@@ -32,11 +32,12 @@ SplitPlan plan(const QkvSplitRope& op, const DeviceInfo& device) {
 
 HeadsOut heads_out(const Tensor& tensor) { return {tensor.data, tensor.stride[0], tensor.stride[1]}; }
 
-// Whether every head of the packed rows is one of whole vectors, like those of the outputs.
+// Whether every head of the packed rows is one of whole vectors, like those of the outputs: whole heads are multiples of
+// two vectors, as V is copied by.
 bool all_whole(const QkvSplitRope& op) {
-    return kit::heads_whole(op.q.dim(-1), op.rotated()) && op.q.dim(-1) % (2 * kit::kTurnWidth) == 0 &&
-           kit::rows_aligned(op.qkv, kit::kTurnWidth) && kit::rows_aligned(op.q, kit::kTurnWidth) &&
-           kit::rows_aligned(op.k_cache, kit::kTurnWidth) && kit::rows_aligned(op.v_cache, kit::kTurnWidth);
+    return kit::heads_whole(op.q.dim(-1), op.rotated()) && kit::rows_aligned(op.qkv, kit::kTurnWidth) &&
+           kit::rows_aligned(op.q, kit::kTurnWidth) && kit::rows_aligned(op.k_cache, kit::kTurnWidth) &&
+           kit::rows_aligned(op.v_cache, kit::kTurnWidth);
 }
 
 // `r` is the launch's: V goes with the first.

@@ -50,6 +50,9 @@ TEST(QkvSplitRope, RejectsWhatTheContractExcludes) {
         rejection(good + " cos=bf16[5,32] sin=bf16[5,32] cache_offset=2"),
         HasSubstr(
             "qkv_split_rope.cos: expected at least cache_offset + tokens = 6 rows without positions, got 5"));
+    // With positions, or where the device says how far the cache is full, the host can't know.
+    EXPECT_EQ(rejection(good + " cos=bf16[3,32] sin=bf16[3,32] positions=int32[4]"), "accepted");
+    EXPECT_EQ(rejection(good + " cos=bf16[3,32] sin=bf16[3,32] cache_offset_add=int32[1]"), "accepted");
     EXPECT_THAT(rejection(good + " positions=fp32[4]"),
                 HasSubstr("qkv_split_rope.positions: expected dtype"));
     EXPECT_THAT(rejection(good + " positions=int32[5]"),

@@ -21,6 +21,9 @@ TEST(Reduce, RejectsWhatTheContractExcludes) {
                 HasSubstr("reduce.out: expected a floating dtype"));
     EXPECT_THAT(rejection("reduce x=bf16[4,0] out=fp32[4] kind=max"),
                 HasSubstr("expected at least one element"));
+    EXPECT_THAT(rejection("reduce x=bf16[1,0] out=fp32[1] kind=max"),
+                HasSubstr("expected at least one element"));
+    EXPECT_EQ(rejection("reduce x=bf16[0,0] out=fp32[0] kind=max"), "accepted");  // nothing to find
     EXPECT_THAT(rejection("reduce x=bf16[4,8] factor=fp16[4,8] out=fp32[4]"),
                 HasSubstr("reduce.factor: expected x's dtype"));
 }
@@ -39,6 +42,21 @@ TEST(Reduce, SumsAreWiderThanTheirTerms) {
         EXPECT_EQ(sums[2], 127 * 300);
         run(Reduce{.x = flat.on(device), .factor = flat.on(device), .out = exact.on(device)});
         EXPECT_EQ(exact[0], 300 * (128 * 128 + 2 * 127 * 127));
+    }
+}
+
+// A dot product of int8 is exact up to the limits of int32, and stays there.
+TEST(Reduce, SumsOfIntegersSaturate) {
+    constexpr std::int64_t kN = 140'000;
+    for (const Device device : test::host_devices()) {
+        HostTensor x(DType::int8, {kN}), factor(DType::int8, {kN}), sum(DType::int32, {1});
+        for (std::int64_t i = 0; i < kN; ++i) x.set(i, 127), factor.set(i, 127);
+        const Reduce op{.x = x.on(device), .factor = factor.on(device), .out = sum.on(device)};
+        run(op);
+        EXPECT_EQ(sum[0], 2147483647.0);
+        for (std::int64_t i = 0; i < kN; ++i) factor.set(i, -127);
+        run(op);
+        EXPECT_EQ(sum[0], -2147483648.0);
     }
 }
 
@@ -65,6 +83,9 @@ TEST(Reduce, MaximaKeepNanAndEmptySumsAreZero) {
         EXPECT_TRUE(std::isnan(out[1]));
         run(Reduce{.x = x.on(device), .out = out.on(device), .kind = Reduce::Kind::amax});
         EXPECT_EQ(out[0], 9);
+        HostTensor zeros(DType::fp32, {1, 5}), zero(DType::fp32, {1});
+        run(Reduce{.x = zeros.on(device), .out = zero.on(device), .kind = Reduce::Kind::amax});
+        EXPECT_FALSE(std::signbit(zero[0]));
         run(Reduce{.x = empty.on(device), .out = total.on(device)});
         EXPECT_EQ(total[0], 0);
         run(Reduce{.x = empty.on(device), .out = total.on(device), .kind = Reduce::Kind::mean});

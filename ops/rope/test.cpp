@@ -41,6 +41,13 @@ TEST(Rope, RejectsWhatTheContractExcludes) {
                 HasSubstr("rope.positions: expected [...=(), tokens=4], got [5]"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64]{128,64,1} out=bf16[4,2,64]{256,128,2}"),
                 HasSubstr("rope.out: the last axis must be contiguous"));
+    // Of no heads, or with positions, the table may be short.
+    EXPECT_EQ(rejection("rope x=bf16[4,0,64] out=bf16[4,0,64] cos=fp32[2,32] sin=fp32[2,32]"), "accepted");
+    EXPECT_EQ(
+        rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[2,32] sin=fp32[2,32] positions=int32[4]"),
+        "accepted");
+    EXPECT_EQ(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] cos=fp32[9,32] sin=fp32[9,32] start=5"),
+              "accepted");
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=@x[4,2,64]+2"), testing::Not("accepted"));
     EXPECT_THAT(rejection("rope x=bf16[4,2,64] out=bf16[4,2,64] base=0.5"),
                 HasSubstr("expected a value in [1, "));

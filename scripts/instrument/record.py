@@ -87,23 +87,23 @@ def key_of(thing: Outcome | Mutant, what: str = "") -> Key:
     return thing.place.file, what, thing.place.site.text
 
 
-class Survivors:
-    """Mutants of the completely tried ops that no test finds yet."""
+class Listed:
+    """Mutants, each by its key."""
 
-    def __init__(self) -> None:
-        self.path = FOLDER / "survivors.csv"
+    def __init__(self, name: str) -> None:
+        self.path = FOLDER / name
         with self.path.open(newline="") as file:
             self.keys = {(row["file"], row["what"], row["line"]) for row in csv.DictReader(file)}
 
     def knows(self, mutant: Mutant) -> bool:
         return key_of(mutant) in self.keys
 
-    def write(self, op: str, survivors: Iterable[Mutant]) -> None:
+    def write(self, op: str, mutants: Iterable[Mutant]) -> None:
         kept = {key for key in self.keys if not key[0].startswith(f"ops/{op}/")}
         with self.path.open("w", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(("file", "what", "line"))
-            table.writerows(sorted(kept | {key_of(mutant) for mutant in survivors}))
+            table.writerows(sorted(kept | {key_of(mutant) for mutant in mutants}))
 
 
 class Reasons:
@@ -127,6 +127,16 @@ class Reasons:
     def unused(self, folder: str) -> list[str]:
         """Reasons for what is not there any more, or is reached or found by now."""
         return [": ".join(key) for key in self.rows if key[0].startswith(folder) and key not in self.used]
+
+
+def survivors() -> Listed:
+    """Mutants of the completely tried ops that no test finds yet."""
+    return Listed("survivors.csv")
+
+
+def sanitized() -> Listed:
+    """Mutants that only the builds with a sanitizer find: races, and accesses beside what a kernel may touch."""
+    return Listed("sanitized.csv")
 
 
 def unreachable() -> Reasons:

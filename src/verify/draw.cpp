@@ -181,7 +181,8 @@ std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, Ran
             return limit <= 0 || (fill.or_none && random.below(7) == 0) ? -1 : below(limit);
         case Fill::Kind::positions: return below(limit == kUnknown ? high : std::min(high, limit));
         case Fill::Kind::count: return random.below(3) == 0 ? limit : below(limit + 1);
-        case Fill::Kind::mask: return random.below(4) == 0 ? 0 : 1 + random.below(127);
+        case Fill::Kind::mask:
+            return random.below(4) == 0 ? 0 : 1 + random.below(dtype == DType::uint8 ? 255 : 127);
         case Fill::Kind::uniform:
             return static_cast<std::int64_t>(fill.low) +
                    random.below(static_cast<std::int64_t>(fill.high - fill.low) + 1);

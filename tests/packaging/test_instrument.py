@@ -221,8 +221,8 @@ def test_survivors_are_kept_by_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "survivors.csv").write_text("file,what,line\nops/a/a.cu,w,x = 1;\nops/b/b.cu,w,y = 1;\n")
     sites = Finder("void f() {\n    x = z;\n}\n").sites()
     left = mutants(Place(1, "ops/a/a.cu", site) for site in sites)[0]
-    record.Survivors().write("a", [left])
-    now = record.Survivors()
+    record.survivors().write("a", [left])
+    now = record.survivors()
     assert now.knows(left)
     assert now.keys == {("ops/b/b.cu", "w", "y = 1;"), record.key_of(left)}
 
