@@ -30,12 +30,15 @@ ChannelParams params(const ChannelRmsNorm& op) {
     ChannelParams p{.x = op.x.data,
                     .weight = op.weight ? op.weight.data : nullptr,
                     .bias = op.bias ? op.bias.data : nullptr,
+                    .length = op.length ? op.length.data : nullptr,
                     .out = op.out.data,
                     .weight_dtype = op.weight ? op.weight.dtype : DType::fp32,
                     .bias_dtype = op.bias ? op.bias.dtype : DType::fp32,
+                    .length_dtype = op.length ? op.length.dtype : DType::fp32,
                     .out_dtype = op.out.dtype,
                     .x_stride = {},
                     .out_stride = {},
+                    .length_stride = {},
                     .batches = op.x.dim(0),
                     .channels = op.x.dim(1),
                     .places = op.x.dim(2),
@@ -46,9 +49,11 @@ ChannelParams params(const ChannelRmsNorm& op) {
                     .lanes = lanes(op),
                     .eps = op.eps,
                     .root = static_cast<float>(std::sqrt(static_cast<double>(op.x.dim(1)))),
-                    .silu = op.activation == ChannelRmsNorm::Activation::silu};
+                    .silu = op.activation == ChannelRmsNorm::Activation::silu,
+                    .eager = op.rounding == ChannelRmsNorm::Rounding::eager};
     std::copy_n(op.x.stride, 3, p.x_stride);
     std::copy_n(op.out.stride, 3, p.out_stride);
+    if (op.length) std::copy_n(op.length.stride, 3, p.length_stride);
     return p;
 }
 

@@ -11,23 +11,31 @@ namespace {
 inline constexpr int kThreads = 256, kWidth = 8, kHeld = 4;
 
 struct ChannelParams {
-    const void *x, *weight, *bias;  // weight and bias may be null
+    const void *x, *weight, *bias, *length;  // all but x may be null
     void* out;
-    DType weight_dtype, bias_dtype, out_dtype;
-    std::int64_t x_stride[3], out_stride[3];  // batch, channel, place
+    DType weight_dtype, bias_dtype, length_dtype, out_dtype;
+    std::int64_t x_stride[3], out_stride[3], length_stride[3];  // batch, channel, place
     std::int64_t batches, channels, places;
     bool x_aligned, out_aligned, weight_aligned, bias_aligned;
     int lanes;        // last: that share a place
     float eps, root;  // √channels
-    bool silu;
+    bool silu, eager;
 };
 
 __device__ __forceinline__ float of_channel(const void* data, DType dtype, std::int64_t channel,
                                             float absent) {
     return data != nullptr ? kit::load_as(dtype, data, channel) : absent;
 }
+// `factor` as factor_of or given_factor gives it.
 __device__ __forceinline__ float scaled(const ChannelParams& p, float x, float factor, float weight,
                                         float bias) {
+    if (p.eager) {
+        const auto rounded = [&](float y) { return kit::round_as(p.out_dtype, y); };
+        float y = rounded(__fmul_rn(rounded(x / factor), p.root));
+        if (p.weight != nullptr) y = rounded(__fmul_rn(y, weight));
+        if (p.bias != nullptr) y = rounded(__fadd_rn(y, bias));
+        return p.silu ? kit::eager::silu(y) : y;
+    }
     const float y = x * factor * weight + bias;
     return p.silu ? kit::silu(y) : y;
 }
@@ -35,8 +43,15 @@ __device__ __forceinline__ float factor_of(const ChannelParams& p, float squares
     const float length = sqrtf(squares);
     return p.root / (length < p.eps ? p.eps : length);
 }
+// Of a length that is given; with eager roundings the length itself, which x is divided by.
+__device__ __forceinline__ float given_factor(const ChannelParams& p, std::int64_t batch,
+                                              std::int64_t within) {
+    const float length =
+        kit::load_as(p.length_dtype, p.length, batch * p.length_stride[0] + within * p.length_stride[2]);
+    return p.eager ? length : p.root / length;
+}
 
-// What     out = act(x / max(‖x‖, eps)·√channels·weight + bias), channels neighbours in memory
+// What     out = act(x / length·√channels·weight + bias), channels neighbours in memory; length is given or max(‖x‖, eps)
 // Mapping  lanes of a warp share a place; a lane keeps up to 4 vectors of it in registers, and reads more twice
 // Traffic  x and out once: bound by memory
 // Needs    lanes a power of two up to 32; out may be x's memory
@@ -57,7 +72,6 @@ __global__ void __launch_bounds__(kThreads) channels_last(const __grid_constant_
     kit::Vec<T, kWidth> held[kHeld];
 #pragma unroll
     for (int v = 0; v < kHeld; ++v) held[v] = load(lane * kWidth + v * step);
-    float squares[kWidth] = {};
     const auto each = [&](auto use) {
         float values[kWidth];
 #pragma unroll
@@ -70,14 +84,19 @@ __global__ void __launch_bounds__(kThreads) channels_last(const __grid_constant_
             use(at, values);
         }
     };
-    each([&](std::int64_t, const float (&values)[kWidth]) {
+    float factor;
+    if (p.length == nullptr) {
+        float squares[kWidth] = {}, sum = 0.0f;
+        each([&](std::int64_t, const float (&values)[kWidth]) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) squares[i] += values[i] * values[i];
-    });
-    float sum = 0.0f;
+            for (int i = 0; i < kWidth; ++i) squares[i] += values[i] * values[i];
+        });
 #pragma unroll
-    for (const float square : squares) sum += square;
-    const float factor = factor_of(p, kit::warp_reduce(sum, kit::Sum{}, p.lanes));
+        for (const float square : squares) sum += square;
+        factor = factor_of(p, kit::warp_reduce(sum, kit::Sum{}, p.lanes));
+    } else {
+        factor = dim > 0 ? given_factor(p, batch, within) : 1.0f;
+    }
     each([&](std::int64_t at, float (&values)[kWidth]) {
         const int count = kit::left<kWidth>(dim, at);
         float weight[kWidth], bias[kWidth];
@@ -92,7 +111,8 @@ __global__ void __launch_bounds__(kThreads) channels_last(const __grid_constant_
 
 // What     the same for any strides: places neighbours in memory, or nothing
 // Mapping  a thread owns a place and walks its channels twice, neighbours reading neighbouring places
-// Traffic  x twice, the second time from L2 where it holds what the blocks of one moment read; out once
+// Traffic  x twice, the second time from L2 where it holds what the blocks of one moment read (once where the length is
+//          given); out once
 // Needs    out may be x's memory
 template <class T>
 __global__ void __launch_bounds__(kThreads) channels_apart(const __grid_constant__ ChannelParams p) {
@@ -102,19 +122,23 @@ __global__ void __launch_bounds__(kThreads) channels_apart(const __grid_constant
     if (place >= p.batches * p.places) return;
     const std::int64_t batch = place / p.places, within = place - batch * p.places;
     const T* x = static_cast<const T*>(p.x) + batch * p.x_stride[0] + within * p.x_stride[2];
-    float squares[kWidth] = {};
-    for (std::int64_t first = 0; first < p.channels; first += kWidth) {
+    float factor;
+    if (p.length == nullptr) {
+        float squares[kWidth] = {}, sum = 0.0f;
+        for (std::int64_t first = 0; first < p.channels; first += kWidth) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) {
-            if (first + i >= p.channels) continue;
-            const float value = kit::to_float(x[(first + i) * p.x_stride[1]]);
-            squares[i] += value * value;
+            for (int i = 0; i < kWidth; ++i) {
+                if (first + i >= p.channels) continue;
+                const float value = kit::to_float(x[(first + i) * p.x_stride[1]]);
+                squares[i] += value * value;
+            }
         }
-    }
-    float sum = 0.0f;
 #pragma unroll
-    for (const float square : squares) sum += square;
-    const float factor = factor_of(p, sum);
+        for (const float square : squares) sum += square;
+        factor = factor_of(p, sum);
+    } else {
+        factor = given_factor(p, batch, within);
+    }
     const std::int64_t to = batch * p.out_stride[0] + within * p.out_stride[2];
 #pragma unroll 8
     for (std::int64_t c = 0; c < p.channels; ++c) {

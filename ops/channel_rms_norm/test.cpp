@@ -34,6 +34,32 @@ TEST(ChannelRmsNorm, EpsIsAFloorOfTheLength) {
     }
 }
 
+// A length that is given divides x, and eps has no part in it. The numbers of eager are those on which the rounding of
+// each step shows: neither mode passes for the other.
+TEST(ChannelRmsNorm, ALengthMayBeGiven) {
+    for (const Device device : test::host_devices()) {
+        HostTensor x(DType::bf16, {1, 4, 1}, {1.0078125, 0, 0, 0}),
+            length(DType::bf16, {1, 1, 1}, {1.0390625}), weight(DType::bf16, {4}, {1.4140625, 1, 1, 1});
+        for (const auto rounding : {ChannelRmsNorm::Rounding::fused, ChannelRmsNorm::Rounding::eager}) {
+            HostTensor out(DType::bf16, {1, 4, 1});
+            run(ChannelRmsNorm{.x = x.on(device),
+                               .weight = weight.on(device),
+                               .length = length.on(device),
+                               .out = out.on(device),
+                               .eps = 100,
+                               .rounding = rounding});
+            EXPECT_EQ(out[0], rounding == ChannelRmsNorm::Rounding::eager ? 2.734375 : 2.75);
+            EXPECT_EQ(out[1], 0);
+        }
+    }
+    EXPECT_THAT(rejection("channel_rms_norm x=bf16[1,4,3] out=bf16[1,4,3] rounding=eager"),
+                HasSubstr("channel_rms_norm.rounding: expected fused without length"));
+    EXPECT_THAT(rejection("channel_rms_norm x=bf16[1,4,3] out=bf16[1,4,3] length=fp32[1,1,3] rounding=eager"),
+                HasSubstr("channel_rms_norm.length: expected out's dtype with rounding=eager, got fp32"));
+    EXPECT_THAT(rejection("channel_rms_norm x=fp32[1,4,3] out=bf16[1,4,3] length=bf16[1,1,3] rounding=eager"),
+                HasSubstr("channel_rms_norm.x: expected out's dtype with rounding=eager, got fp32"));
+}
+
 TEST(ChannelRmsNorm, PolicyFollowsTheLayout) {
     if (configuration("channel_rms_norm x=bf16[1,8,4] out=bf16[1,8,4]").empty()) GTEST_SKIP() << "no kernels";
     EXPECT_THAT(

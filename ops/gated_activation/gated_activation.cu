@@ -21,7 +21,7 @@ bool has_codes(const GatedActivation& op) { return static_cast<bool>(op.gate_sca
 kit::RowTiles tiles(const GatedActivation& op, const DeviceInfo& device) {
     const auto [gate, up] = halves(op);
     std::int64_t rows = fold_rows(op.out)->rows, dim = op.out.dim(-1);
-    if (!op.channel_multiplier && !has_codes(op))
+    if (!op.channel_multiplier && !has_codes(op) && !op.gate_bias && !op.up_bias)
         kit::fold_dense(rows, dim,
                         {fold_rows(gate)->stride, fold_rows(up)->stride, fold_rows(op.out)->stride});
     return kit::tile_rows(rows, dim, kWidth, 1, device);
@@ -42,13 +42,21 @@ GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device, int width 
     return {.gate = kit::input_rows(gate, width, device),
             .up = kit::input_rows(up, width, device),
             .multiplier = kit::vector_rows(op.channel_multiplier, width),
+            .gate_bias = kit::vector_rows(op.gate_bias, width),
+            .up_bias = kit::vector_rows(op.up_bias, width),
             .activation = op.activation,
+            .eager = op.rounding == GatedActivation::Rounding::eager,
             .dim = op.out.dim(-1)};
 }
 
-template <class T, class Out, bool kErf>
+bool has_long_code(const GateAndUp& in) {
+    return in.eager || in.gate_bias.data != nullptr || in.up_bias.data != nullptr ||
+           in.activation == Activation::gelu_erf;
+}
+
+template <class T, class Out, bool kLong>
 void launch_as(const GateAndUp& in, const GatedOut& out, const kit::RowTiles& t, Context& context) {
-    kit::launch("gated_activation", gated_activation<T, Out, kErf>, t.shape(), context.stream(), in, out, t);
+    kit::launch("gated_activation", gated_activation<T, Out, kLong>, t.shape(), context.stream(), in, out, t);
 }
 
 template <int N>
@@ -77,7 +85,7 @@ void launch_vectors(const GatedActivation& op, Context& context) {
             in.gate.dtype, op.out.dtype, [&](auto types) {
                 using In = typename decltype(types)::In;
                 using Out = typename decltype(types)::Out;
-                if (in.activation == Activation::gelu_erf) {
+                if (has_long_code(in)) {
                     launch_as<In, Out, true>(in, out, t, context);
                 } else {
                     launch_as<In, Out, false>(in, out, t, context);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "weft/activation.h"
@@ -15,6 +16,11 @@ namespace weft {
 // up come as one tensor of two halves (`x`, the gate first: what a merged projection writes) or as two
 // tensors.
 //
+// `gate_bias` and `up_bias` are added to each row first: what the projection before has not added.
+//
+// rounding=eager rounds each sum, the activation and the product to gate's dtype, and the activation has the form of
+// PyTorch's operator: the bits of act(gate + gate_bias) * (up + up_bias) there.
+//
 // `channel_multiplier` multiplies each column of the product in fp32.
 //
 // Gate and up may be NVFP4: fp4_e2m1 with `gate_scale` and `up_scale`, one fp8_e4m3 for 16 columns in tiles of 128 rows by
@@ -25,13 +31,48 @@ namespace weft {
 struct GatedActivation {
     static constexpr std::string_view kName = "gated_activation";
     using Activation = weft::Activation;
+    enum class Rounding { fused, eager };
 
     Tensor out{}, x{}, gate{}, up{}, scale{}, token_scale{}, group_scale{}, swizzled_scale{};
-    Tensor channel_multiplier{}, gate_scale{}, up_scale{};
+    Tensor channel_multiplier{}, gate_scale{}, up_scale{}, gate_bias{}, up_bias{};
     Activation activation = Activation::silu;
+    Rounding rounding = Rounding::fused;
 
     static const Contract& contract();
 };
+
+namespace gated_activation_rules {
+
+inline std::optional<Violation> source(const GatedActivation& op) {
+    if (op.x || op.gate) return {};
+    return Violation{"x", "expected x, or gate and up, got neither x nor gate"};
+}
+
+inline std::optional<Violation> codes(const GatedActivation& op) {
+    if (!op.gate || op.gate.dtype != DType::fp4_e2m1) return {};
+    for (const auto& [field, scale] :
+         {std::pair{"gate_scale", &op.gate_scale}, std::pair{"up_scale", &op.up_scale}}) {
+        if (!*scale) return Violation{field, "expected one for fp4_e2m1, got none"};
+    }
+    return {};
+}
+
+// What the chain of PyTorch's operators has not.
+inline std::optional<Violation> eager(const GatedActivation& op) {
+    if (op.rounding == GatedActivation::Rounding::fused) return {};
+    const DType dtype = op.x ? op.x.dtype : op.gate.dtype;
+    if (dtype == DType::fp4_e2m1) return Violation{"rounding", "expected fused for a gate of NVFP4"};
+    for (const auto& [field, tensor] : {std::pair{"gate_bias", &op.gate_bias},
+                                        std::pair{"up_bias", &op.up_bias}, std::pair{"out", &op.out}}) {
+        if (*tensor && tensor->dtype != dtype)
+            return Violation{
+                field, "expected gate's dtype with rounding=eager, got " + std::string(name(tensor->dtype))};
+    }
+    if (!op.channel_multiplier) return {};
+    return Violation{"channel_multiplier", "expected none with rounding=eager: the chain has none"};
+}
+
+}  // namespace gated_activation_rules
 
 inline const Contract& GatedActivation::contract() {
     using Op = GatedActivation;
@@ -68,29 +109,29 @@ inline const Contract& GatedActivation::contract() {
             .layout(Layout::dense)
             .fill(Fill::scale(0.1, 2))
             .needs("gate_scale")
+            .in("gate_bias", &Op::gate_bias, "hidden", kFloat, "added to every row of gate first")
+            .optional()
+            .in("up_bias", &Op::up_bias, "hidden", kFloat, "added to every row of up first")
+            .optional()
             .option("activation", &Op::activation,
                     {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}, "the activation")
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                if (op.x || op.gate) return {};
-                return Violation{"x", "expected x, or gate and up, got neither x nor gate"};
-            })
-            .require(+[](const Op& op) -> std::optional<Violation> {
-                const bool codes = op.gate && op.gate.dtype == DType::fp4_e2m1;
-                for (const auto& [field, scale] :
-                     {std::pair{"gate_scale", &op.gate_scale}, std::pair{"up_scale", &op.up_scale}}) {
-                    if (codes && !*scale) return Violation{field, "expected one for fp4_e2m1, got none"};
-                }
-                return {};
-            })
+            .option("rounding", &Op::rounding, {"fused", "eager"},
+                    "once at the end, or as PyTorch's operators")
+            .require(gated_activation_rules::source)
+            .require(gated_activation_rules::codes)
+            .require(gated_activation_rules::eager)
             .independent({"..."})
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
                 "2·gate² for a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer "
-                "bits add 2·ε₃₂, and a scale that is found its own error")
+                "bits add 2·ε₃₂, and a scale that is found its own error; biases ε₃₂ of each sum times the "
+                "slope; with rounding=eager what the activation's rounding may change, and nothing else")
             .sizes("hidden", {1, 7, 8, 48, 64, 100, 256, 1000, 4096})
             .source(
                 "gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16, "
-                "silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul");
+                "silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul; silu_mul_bitexact, bias_glu of "
+                "SGLang's "
+                "diffusion kernels");
     return contract;
 }
 

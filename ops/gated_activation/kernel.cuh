@@ -9,34 +9,66 @@ namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
 
-// act(gate)·up. The choice is the same for the whole grid: one branch a vector. gelu_erf, whose code is long,
-// is left out where kErf says that it is not asked for.
-template <bool kErf, int N>
-__device__ __forceinline__ void gated(Activation activation, const float (&g)[N], const float (&u)[N],
-                                      float (&product)[N]) {
-    if (activation == Activation::silu) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) product[i] = kit::silu(g[i]) * u[i];
-    } else if (!kErf || activation == Activation::gelu_tanh) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) product[i] = kit::gelu_tanh(g[i]) * u[i];
-    } else {
-#pragma unroll
-        for (int i = 0; i < N; ++i) product[i] = kit::gelu_erf(g[i]) * u[i];
-    }
-}
-
-// Where the products come from.
+// Where the products come from. Multiplier and biases are one a column, or absent.
 struct GateAndUp {
-    kit::VectorRows gate, up, multiplier;  // the last: one a column, or absent
+    kit::VectorRows gate, up, multiplier, gate_bias, up_bias;
     Activation activation;
+    bool eager;  // PyTorch's roundings and forms, to gate's dtype
     std::int64_t dim;
 
     template <int N>
     __device__ __forceinline__ void scale_channels(std::int64_t column, float (&values)[N]) const {
         kit::scale_channels(multiplier, dim, column, values);
     }
+
+    // Vectors of gate and up plus their biases.
+    template <int N>
+    __device__ __forceinline__ void add_biases(std::int64_t column, float (&g)[N], float (&u)[N]) const {
+        const auto add = [&](const kit::VectorRows& bias, float (&to)[N]) {
+            if (bias.data == nullptr) return;
+            float terms[N];
+            kit::load_floats(bias, 0, column, kit::left<N>(dim, column), 0.0f, terms);
+#pragma unroll
+            for (int i = 0; i < N; ++i) to[i] = rounded(to[i] + terms[i]);
+        };
+        add(gate_bias, g);
+        add(up_bias, u);
+    }
+    __device__ __forceinline__ float rounded(float value) const {
+        return eager ? kit::round_as(gate.dtype, value) : value;
+    }
 };
+
+// act(gate)·up. The choice is the same for the whole grid: one branch a vector. What has long code (gelu_erf, biases,
+// PyTorch's forms) is left out where kLong says that none of it is asked for.
+template <bool kLong, int N>
+__device__ __forceinline__ void gated(const GateAndUp& in, std::int64_t column, float (&g)[N], float (&u)[N],
+                                      float (&product)[N]) {
+    const auto multiply = [&](auto act) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) product[i] = act(g[i]) * u[i];
+    };
+    if constexpr (kLong) {
+        in.add_biases(column, g, u);
+        if (in.eager) {
+            if (in.activation == Activation::silu) {
+                multiply([&](float x) { return in.rounded(kit::eager::silu(x)); });
+            } else if (in.activation == Activation::gelu_tanh) {
+                multiply([&](float x) { return in.rounded(kit::eager::gelu_tanh(x)); });
+            } else {
+                multiply([&](float x) { return in.rounded(kit::eager::gelu_erf(x)); });
+            }
+            return;  // the store rounds the product
+        }
+    }
+    if (in.activation == Activation::silu) {
+        multiply([](float x) { return kit::silu(x); });
+    } else if (!kLong || in.activation == Activation::gelu_tanh) {
+        multiply([](float x) { return kit::gelu_tanh(x); });
+    } else {
+        multiply([](float x) { return kit::gelu_erf(x); });
+    }
+}
 
 struct GatedOut {
     kit::VectorRows rows;
@@ -48,7 +80,7 @@ struct GatedOut {
 // Traffic  gate and up once, out once: bound by memory. Two loads of 16 bytes in flight a thread; about 15
 //          instructions an element, two of them on the special-function unit
 // Needs    out may be gate's or up's memory: a thread reads its vectors before it writes there
-template <class T, class Out, bool kErf>
+template <class T, class Out, bool kLong>
 __global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut out, kit::RowTiles tiles) {
     kit::for_each_vector<kWidth, Out>(tiles, out.rows.dtype, [&](auto* type, const auto& at) {
         using O = std::remove_pointer_t<decltype(type)>;
@@ -60,7 +92,7 @@ __global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut o
         float g[kWidth], u[kWidth], product[kWidth];
         kit::to_floats(gate, g);
         kit::to_floats(up, u);
-        gated<kErf>(in.activation, g, u, product);
+        gated<kLong>(in, kit::column_of<kWidth>(at), g, u, product);
         in.scale_channels(kit::column_of<kWidth>(at), product);
         if constexpr (kScaled) {
 #pragma unroll
@@ -100,7 +132,7 @@ struct GatedRows {
         float g[N], u[N];
         kit::to_floats(batch.gate[b], g);
         kit::to_floats(batch.up[b], u);
-        gated<true>(in.activation, g, u, product);
+        gated<true>(in, column, g, u, product);
         in.scale_channels(column, product);
     }
 };
@@ -130,7 +162,10 @@ struct GatedCodes {
     template <int kCount>
     __device__ __forceinline__ void values(const Batch<kCount>& batch, int b, std::int64_t column,
                                            float (&product)[N]) const {
-        gated<true>(in.activation, batch.gate[b], batch.up[b], product);
+        float g[N], u[N];
+#pragma unroll
+        for (int i = 0; i < N; ++i) g[i] = batch.gate[b][i], u[i] = batch.up[b][i];
+        gated<true>(in, column, g, u, product);
         in.scale_channels(column, product);
     }
 

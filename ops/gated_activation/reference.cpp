@@ -1,37 +1,13 @@
 // gated_activation's executable specification.
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "kit/narrow_reference.h"
-#include "ops/gated_activation/gated_activation.h"
+#include "ops/gated_activation/tolerance.h"
 #include "weft/op.h"
 
 namespace weft {
 namespace {
-
-struct Product {
-    double value, error;
-};
-
-// act(g)·u, and what fp32 may be off by: a sigmoid's relative error is its argument's absolute error times (1
-// − σ).
-Product gated(GatedActivation::Activation activation, double g, double u) {
-    double value, relative;
-    if (activation == GatedActivation::Activation::gelu_erf) {
-        value = 0.5 * g * std::erfc(-g * std::numbers::sqrt2 / 2) * u;
-        relative = 16 + (g < 0 ? 2 * g * g : 0);
-    } else {
-        const bool silu = activation == GatedActivation::Activation::silu;
-        const double t = silu ? g : 2 * std::sqrt(2 / std::numbers::pi) * (g + 0.044715 * g * g * g);
-        value = g / (1 + std::exp(-t)) * u;
-        relative = 16 + 5 * std::fabs(t) / (1 + std::exp(t));
-    }
-    // Below the smallest normal number fp32 has an absolute error only.
-    const double error =
-        kEps32 * relative * std::fabs(value) + 0x1p-125 * std::fabs(g * u) + 0x1p-148 * (1 + std::fabs(u));
-    return {value, std::isfinite(value) && std::isfinite(error) ? error : 0};
-}
 
 // Element i of a row: a number, or a code of NVFP4 with its group's scale.
 double element(const Tensor& t, const GroupScales& scales, std::int64_t begin, std::int64_t row,
@@ -50,11 +26,20 @@ void reference(const GatedActivation& op, Oracle& oracle) {
                       ups = group_scales({}, op.up_scale, rows.rows, rows.dim);
     NarrowReference out(narrow_fields(op), oracle);
     std::vector<double> y(static_cast<std::size_t>(rows.dim)), error(y.size());
+    const bool eager = op.rounding == GatedActivation::Rounding::eager;
+    const auto add = [&](const Tensor& bias, std::int64_t at, double& to) {
+        if (!bias) return 0.0;
+        to += load_element(bias.dtype, bias.data, at);
+        if (eager) to = round_to(gate.dtype, round_to(DType::fp32, to));
+        return eager ? 0.0 : kEps32 * std::fabs(to);
+    };
     for (std::int64_t row = 0; row < rows.rows; ++row) {
         for (std::size_t i = 0; i < y.size(); ++i) {
             const auto at = static_cast<std::int64_t>(i);
-            const Product p = gated(op.activation, element(gate, gates, row * gate_stride, row, at),
-                                    element(up, ups, row * up_stride + half, row, at));
+            double g = element(gate, gates, row * gate_stride, row, at),
+                   u = element(up, ups, row * up_stride + half, row, at);
+            const double gate_off = add(op.gate_bias, at, g), up_off = add(op.up_bias, at, u);
+            const Product p = biased(op, gate.dtype, g, u, gate_off, up_off);
             const double times = factor ? load_element(factor.dtype, factor.data, at) : 1;
             y[i] = p.value * times;
             error[i] = p.error * std::fabs(times) + (factor ? kEps32 * std::fabs(y[i]) : 0);

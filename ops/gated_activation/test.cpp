@@ -82,6 +82,44 @@ TEST(GatedActivation, InfinityAndNanPassThrough) {
     }
 }
 
+// silu(0.3125) is 0.18045… and rounds to 0.1806640625 in bf16: times 1.046875 the two round apart. Neither mode passes
+// for the other.
+TEST(GatedActivation, RoundsOnceOrAfterEachStep) {
+    HostTensor gate(DType::bf16, {1, 1}, {0.3125}), up(DType::bf16, {1, 1}, {1.046875});
+    for (const Device device : test::host_devices()) {
+        for (const auto rounding : {GatedActivation::Rounding::fused, GatedActivation::Rounding::eager}) {
+            HostTensor out(DType::bf16, {1, 1});
+            run(GatedActivation{
+                .out = out.on(device), .gate = gate.on(device), .up = up.on(device), .rounding = rounding});
+            EXPECT_EQ(out[0], rounding == GatedActivation::Rounding::eager ? 0.189453125 : 0.1884765625);
+        }
+    }
+    EXPECT_THAT(rejection("gated_activation x=bf16[4,16] out=fp32[4,8] rounding=eager"),
+                HasSubstr("gated_activation.out: expected gate's dtype with rounding=eager, got fp32"));
+    EXPECT_THAT(rejection("gated_activation x=bf16[4,16] out=bf16[4,8] gate_bias=fp32[8] rounding=eager"),
+                HasSubstr("gated_activation.gate_bias: expected gate's dtype with rounding=eager, got fp32"));
+    EXPECT_THAT(
+        rejection("gated_activation x=bf16[4,16] out=bf16[4,8] channel_multiplier=bf16[8] rounding=eager"),
+        HasSubstr("gated_activation.channel_multiplier: expected none with rounding=eager"));
+}
+
+TEST(GatedActivation, BiasesAreThoseOfTheProjectionBefore) {
+    HostTensor gate(DType::fp32, {2, 2}, {1, 2, 3, 4}), up(DType::fp32, {2, 2}, {5, 6, 7, 8}),
+        gate_bias(DType::fp32, {2}, {-1, 0.5}), up_bias(DType::fp32, {2}, {10, -6});
+    for (const Device device : test::host_devices()) {
+        HostTensor out(DType::fp32, {2, 2});
+        run(GatedActivation{.out = out.on(device),
+                            .gate = gate.on(device),
+                            .up = up.on(device),
+                            .gate_bias = gate_bias.on(device),
+                            .up_bias = up_bias.on(device)});
+        for (int i = 0; i < 4; ++i) {
+            const double g = gate[i] + gate_bias[i % 2], u = up[i] + up_bias[i % 2];
+            EXPECT_NEAR(out[i], g / (1 + std::exp(-g)) * u, 1e-4) << i;
+        }
+    }
+}
+
 TEST(GatedActivation, HalvesOfOneTensorEqualTwoTensors) {
     HostTensor x(DType::bf16, {3, 40});
     for (int i = 0; i < 120; ++i) x.set(i, std::sin(0.7 * i) * 3);

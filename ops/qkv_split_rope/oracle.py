@@ -23,7 +23,7 @@ def oracle(inputs: dict, options: dict) -> dict:
         return {}
     heads = qkv.reshape(tokens, qkv.shape[1] // head_dim, head_dim)
     q, k, v = np.split(heads, [heads.shape[1] - 2 * kv_heads, heads.shape[1] - kv_heads], axis=1)
-    dim = options["rotary_dim"] or head_dim
+    dim = (options["rotary_dim"] or head_dim) if options.get("rotate", True) else 0
     row = options["cache_offset"] + int(np.ravel(inputs.get("cache_offset_add", 0))[0]) + np.arange(tokens)
     position = inputs.get("positions", row).astype(np.int64)
     if "cos" in inputs:

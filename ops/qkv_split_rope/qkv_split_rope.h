@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "weft/families.h"
 
@@ -15,7 +17,7 @@ namespace weft {
 //
 // Without `positions`, token t is at position first + t: where its key lies in the cache. Of `cos` and `sin`
 // row p belongs to position p; a position that they lack is an error on the CPU, and on a device a row of
-// zeros.
+// zeros. With rotate=false nothing turns: the three parts are copied as they are.
 struct QkvSplitRope {
     static constexpr std::string_view kName = "qkv_split_rope";
     enum class Pairs { half, interleaved };
@@ -25,10 +27,11 @@ struct QkvSplitRope {
     float base = 10000.0f;
     std::int64_t rotary_dim = 0;
     std::int64_t cache_offset = 0;
+    bool rotate = true;
 
     std::int64_t tokens() const { return qkv.dim(0); }
     std::int64_t head_dim() const { return q.dim(-1); }
-    std::int64_t rotated() const { return rotary_dim == 0 ? head_dim() : rotary_dim; }
+    std::int64_t rotated() const { return !rotate ? 0 : rotary_dim == 0 ? head_dim() : rotary_dim; }
 
     static const Contract& contract();
 };
@@ -54,6 +57,17 @@ inline const Contract& QkvSplitRope::contract() {
             .with(family::rotary_angles<Op>, "tokens")
             .option("cache_offset", &Op::cache_offset, 0, std::int64_t{1} << 40,
                     "the first token's cache row", {0, 0, 1, 5})
+            .option("rotate", &Op::rotate, "queries and keys turn; else they are copied")
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.rotate) return {};
+                for (const auto& [field, tensor] :
+                     {std::pair{"positions", &op.positions}, std::pair{"cos", &op.cos}}) {
+                    if (*tensor) return Violation{field, "expected none with rotate=false"};
+                }
+                if (op.rotary_dim == 0) return {};
+                return Violation{"rotary_dim",
+                                 "expected 0 with rotate=false, got " + std::to_string(op.rotary_dim)};
+            })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 const std::int64_t tokens = op.qkv.dim(0), rows = op.k_cache.dim(0);
                 if (op.cache_offset_add || op.cache_offset + tokens <= rows) return {};
@@ -71,7 +85,7 @@ inline const Contract& QkvSplitRope::contract() {
             })
             // Of the caches, only the new rows.
             .work(+[](const Op& op) { return family::rotary_work(op, op.qkv.numel(), op.qkv.dtype); })
-            .tolerance("8·ε₃₂·(|a·cos| + |b·sin|) for Q and K; V exact")
+            .tolerance("8·ε₃₂·(|a·cos| + |b·sin|) for Q and K; V exact, and all with rotate=false")
             .sizes("tokens", {1, 3, 8, 17})
             .sizes("q_heads", {1, 2, 8})
             .sizes("kv_heads", {1, 2})

@@ -129,6 +129,30 @@ TEST(QkvSplitRope, NeverWritesOutsideTheCache) {
     }
 }
 
+// Even NaN and infinities come through as they are, which a turn by the angle 0 would mix into their partners.
+TEST(QkvSplitRope, CopiesWhereNothingTurns) {
+    const double inf = std::numeric_limits<double>::infinity();
+    HostTensor qkv(DType::bf16, {2, 16}), q(DType::bf16, {2, 2, 4}), k(DType::bf16, {2, 1, 4}),
+        v(DType::bf16, {2, 1, 4});
+    for (int i = 0; i < 32; ++i) qkv.set(i, i % 7 == 3 ? inf : i);
+    for (const Device device : test::host_devices()) {
+        run(QkvSplitRope{.qkv = qkv.on(device),
+                         .q = q.on(device),
+                         .k_cache = k.on(device),
+                         .v_cache = v.on(device),
+                         .rotate = false});
+        for (int i = 0; i < 32; ++i) {
+            const int token = i / 16, column = i % 16;
+            const double got = column < 8    ? q[token * 8 + column]
+                               : column < 12 ? k[token * 4 + column - 8]
+                                             : v[token * 4 + column - 12];
+            EXPECT_EQ(got, qkv[i]) << i;
+        }
+    }
+    EXPECT_THAT(rejection(std::string(kGood) + " rotate=false rotary_dim=2"),
+                HasSubstr("qkv_split_rope.rotary_dim: expected 0 with rotate=false, got 2"));
+}
+
 TEST(QkvSplitRope, PolicyFillsTheDevice) {
     if (test::configuration(kGood).empty()) GTEST_SKIP() << "no kernels";
     EXPECT_THAT(

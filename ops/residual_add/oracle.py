@@ -8,5 +8,5 @@ def oracle(inputs: dict, options: dict) -> dict:
         return {}
     y = inputs["x"] + inputs.get("bias", 0.0)
     if "gate" in inputs:
-        y = y * beside(inputs["gate"], y)
+        y = y * beside(inputs["gate"], y, inputs.get("index"))
     return {"out": y + inputs["residual"]}

@@ -9,7 +9,7 @@ namespace {
 void reference(const ResidualAdd& op, Oracle& oracle) {
     const ReferenceAffine affine{.x = {op.x, op.x},
                                  .bias = {op.bias, op.x},
-                                 .scale = {op.gate, op.x},
+                                 .scale = {op.gate, op.x, op.index},
                                  .shift = {op.residual, op.x},
                                  .out = {op.out, op.x},
                                  .eager = op.rounding == ResidualAdd::Rounding::eager};

@@ -9,7 +9,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 kit::AffinePlan plan(const ResidualAdd& op, const DeviceInfo& device) {
-    kit::AffinePlan plan = kit::affine_plan({op.x, op.bias, op.gate, op.residual, op.out}, device);
+    kit::AffinePlan plan = kit::affine_plan({op.x, op.bias, op.gate, op.residual, op.out, &op.index}, device);
     plan.params.eager = op.rounding == ResidualAdd::Rounding::eager;
     return plan;
 }

@@ -9,7 +9,8 @@
 namespace weft {
 
 // The addition that closes a transformer's sub-layer, in fp32 in the order ((x + bias) · gate) + residual, rounded once
-// to out's dtype; out may be the memory of x or of residual. The gate broadcasts to x's rows (weft/row_map.h).
+// to out's dtype; out may be the memory of x or of residual. The gate broadcasts to x's rows (weft/row_map.h), or each row
+// of x picks its row of it by `index`.
 //
 // rounding=eager rounds after each step, as PyTorch's operators on tensors of one dtype do.
 struct ResidualAdd {
@@ -19,7 +20,8 @@ struct ResidualAdd {
     Tensor x{};         // [..., dim]
     Tensor residual{};  // [..., dim]
     Tensor bias{};      // [dim], optional
-    Tensor gate{};      // broadcasts to [..., dim], optional
+    Tensor index{};     // [...], optional
+    Tensor gate{};      // broadcasts to [..., dim], or a table [rows, dim] beside index; optional
     Tensor out{};       // [..., dim]
     Rounding rounding = Rounding::fused;
 
@@ -36,14 +38,24 @@ inline const Contract& ResidualAdd::contract() {
             .layout(Layout::inner)
             .in("bias", &Op::bias, "dim", kFloat, "added to every row")
             .optional()
+            .in("index", &Op::index, "...", kIndex, "each row's row of the table gate")
+            .optional()
+            .needs("gate")
+            .layout(Layout::dense)
+            .fill(Fill::index("table"))
             .in("gate", &Op::gate, "~... dim", kFloat, "multiplies x + bias; absent: 1")
             .optional()
+            .picked_by("index", "table dim")
             .out("out", &Op::out, "... dim", kFloat, "the sum")
             .layout(Layout::inner)
             .in_place_of("x")
             .in_place_of("residual")
             .option("rounding", &Op::rounding, {"fused", "eager"},
                     "once at the end, or as PyTorch's operators")
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (!op.index || op.index.numel() == 0 || op.gate.dim(0) > 0) return {};
+                return Violation{"gate", "expected at least one row"};
+            })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
                 for (const auto& [field, tensor] :
@@ -63,9 +75,8 @@ inline const Contract& ResidualAdd::contract() {
                 "half an ulp of out, and ε₃₂ for each fp32 operation before the last: of |x + bias| times "
                 "|gate|, of |(x + bias)·gate|, of |out|; with rounding=eager none")
             .source(
-                "bias_residual, residual_add of VLA engines; residual_gate_add of diffusion engines; "
-                "torch.add, "
-                "torch.addcmul");
+                "bias_residual, residual_add of VLA engines; residual_gate_add, indexed_gate of diffusion "
+                "engines; torch.add, torch.addcmul");
     return c;
 }
 

@@ -62,6 +62,26 @@ TEST(ResidualAdd, RoundsAfterEachStepWhereAsked) {
                 HasSubstr("residual_add.residual: expected x's dtype with rounding=eager, got fp32"));
 }
 
+TEST(ResidualAdd, AnIndexPicksTheGatesOfRows) {
+    for (const Device device : test::host_devices()) {
+        test::HostTensor x(DType::fp32, {3, 2}, {1, 2, 3, 4, 5, 6}), residual(DType::fp32, {3, 2}),
+            gate(DType::fp32, {2, 2}, {10, 100, -1, -2}), index(DType::int64, {3}, {1, 0, 1}),
+            out(DType::fp32, {3, 2});
+        run(ResidualAdd{.x = x.on(device),
+                        .residual = residual.on(device),
+                        .index = index.on(device),
+                        .gate = gate.on(device),
+                        .out = out.on(device)});
+        const double expected[] = {-1, -4, 30, 400, -5, -12};
+        for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+    }
+    EXPECT_THAT(rejection("residual_add x=bf16[4,8] residual=bf16[4,8] out=bf16 index=int32[4]"),
+                HasSubstr("residual_add.index: expected gate beside it"));
+    EXPECT_THAT(
+        rejection("residual_add x=bf16[4,8] residual=bf16[4,8] out=bf16 index=int32[4] gate=bf16[0,8]"),
+        HasSubstr("residual_add.gate: expected at least one row"));
+}
+
 TEST(ResidualAdd, TakesAGateOfAnyRows) {
     for (const char* gate :
          {"bf16[8]", "bf16[2,8]", "bf16[2,1,8]", "bf16[2,6,1]", "fp32[2,3,1,8]", "bf16[1]"}) {

@@ -24,6 +24,7 @@ struct RopeParams {
     unsigned heads, heads_a_block;
     kit::Divisor head_units, token_units;  // of a head, of the heads that a block takes
     unsigned block_tokens;                 // a power of two
+    bool eager;                            // PyTorch's roundings
 };
 
 // Where a token's heads and its position lie, and its place in its sequence.
@@ -94,7 +95,14 @@ __global__ void __launch_bounds__(512)
     kit::fill_turns(r, turns, static_cast<int>(p.block_tokens), position);
     __syncthreads();
     while (i < units) {
-        if (to != nullptr) kit::finish_unit<kWhole>(r, to, place, unit, turns.cos[slot], turns.sin[slot]);
+        if (to != nullptr) {
+            const float *cos = turns.cos[slot], *sin = turns.sin[slot];
+            if (p.eager) {
+                kit::finish_unit<kWhole>(r, to, place, unit, cos, sin, kit::TurnInSteps<T>());
+            } else {
+                kit::finish_unit<kWhole>(r, to, place, unit, cos, sin);
+            }
+        }
         i += blockDim.x;
         fetch();
     }

@@ -27,12 +27,16 @@ void reference(const Rope& op, Oracle& oracle) {
         for (std::int64_t head = 0; head < heads; ++head) {
             const std::int64_t from = offset_of(op.x, axes, token) + head * op.x.stride[axes];
             const std::int64_t to = offset_of(op.out, axes, token) + head * op.out.stride[axes];
-            kit::rotate_head(
-                op, head_dim, position,
-                [&](std::int64_t i) { return load_element(op.x.dtype, op.x.data, from + i); },
-                [&](std::int64_t i, double value, double error) {
-                    oracle.store(op.out, to + i, value, error);
-                });
+            const auto load = [&](std::int64_t i) { return load_element(op.x.dtype, op.x.data, from + i); };
+            const auto store = [&](std::int64_t i, double value, double error) {
+                oracle.store(op.out, to + i, value, error);
+            };
+            if (op.rounding == Rope::Rounding::fused) {
+                kit::rotate_head(op, head_dim, position, load, store);
+            } else {
+                kit::rotate_head(op, head_dim, position, load, store,
+                                 [&](double y) { return round_to(op.x.dtype, round_to(DType::fp32, y)); });
+            }
         }
     }
 }

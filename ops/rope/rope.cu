@@ -60,6 +60,7 @@ RopeParams parameters(const Rope& op, const RopePlan& plan) {
     p.heads_a_block = static_cast<unsigned>(plan.heads);
     p.tokens = static_cast<unsigned>(op.tokens());
     p.block_tokens = static_cast<unsigned>(plan.block_tokens);
+    p.eager = op.rounding == Rope::Rounding::eager;
     return p;
 }
 

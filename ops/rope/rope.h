@@ -17,15 +17,20 @@ namespace weft {
 // the whole head) are copied. Without `positions`, token t is at start + t. Tables replace the computed
 // angles: row p belongs to position p. A position that they lack is an error where the host can see it (on
 // the CPU, and without `positions`), and on a device a row of zeros, never memory outside.
+//
+// rounding=eager has the bits of x * cos + rotate(x) * sin in PyTorch, x and the tables of one dtype: each of the two
+// products is rounded to it, then the sum.
 struct Rope {
     static constexpr std::string_view kName = "rope";
     enum class Pairs { half, interleaved };
+    enum class Rounding { fused, eager };
 
     Tensor x{}, out{}, positions{}, cos{}, sin{};
     Pairs pairs = Pairs::half;
     float base = 10000.0f;
     std::int64_t rotary_dim = 0;
     std::int64_t start = 0;
+    Rounding rounding = Rounding::fused;
 
     std::int64_t tokens() const {  // of all leading axes
         std::int64_t n = 1;
@@ -53,6 +58,16 @@ inline const Contract& Rope::contract() {
             .with(family::rotary_angles<Op>, "... tokens")
             .option("start", &Op::start, 0, std::int64_t{1} << 31, "the first token's position",
                     {0, 968, 131071})
+            .option("rounding", &Op::rounding, {"fused", "eager"},
+                    "once at the end, or as PyTorch's operators")
+            .require(+[](const Op& op) -> std::optional<Violation> {
+                if (op.rounding == Rounding::fused) return {};
+                if (!op.cos)
+                    return Violation{"rounding", "expected fused without tables of cosines and sines"};
+                if (op.cos.dtype == op.x.dtype) return {};
+                return Violation{
+                    "cos", "expected x's dtype with rounding=eager, got " + std::string(name(op.cos.dtype))};
+            })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.cos || op.positions || op.x.numel() == 0) return {};
                 const std::int64_t tokens = op.x.dim(-3), rows = op.cos.dim(0);
@@ -63,13 +78,15 @@ inline const Contract& Rope::contract() {
             })
             .work(+[](const Op& op) { return family::rotary_work(op, op.x.numel(), op.x.dtype); })
             .independent({"...", "heads"})
-            .tolerance("8·ε₃₂·(|a·cos| + |b·sin|)")
+            .tolerance("8·ε₃₂·(|a·cos| + |b·sin|); with rounding=eager none")
             .sizes("tokens", {1, 3, 8, 17})
             .sizes("heads", {1, 2, 5})
             .sizes("head_dim", {2, 8, 16, 64, 72, 80, 128, 256, 260})
             .sizes("table", {32, 40, 1000})
             .sizes("half", {1, 4, 8, 32, 36, 64})
-            .source("RoFormer (arXiv:2104.09864); rope_apply, rope_rotate_half_fp16, apply_rotary_pos_emb");
+            .source(
+                "RoFormer (arXiv:2104.09864); rope_apply, rope_rotate_half_fp16, apply_rotary_pos_emb, "
+                "rope_rotate_half_bitexact");
     return contract;
 }
 

@@ -137,6 +137,28 @@ TEST(Rope, APositionOutsideTheTable) {
     }
 }
 
+// Numbers on which the rounding of the two products shows: neither mode passes for the other.
+TEST(Rope, RoundsOnceOrAfterEachStep) {
+    HostTensor x(DType::bf16, {1, 1, 1, 2}, {1.0078125, 1.0078125}), cos(DType::bf16, {1, 1}, {1.0078125}),
+        sin(DType::bf16, {1, 1}, {1.03125});
+    for (const Device device : test::host_devices()) {
+        for (const auto rounding : {Rope::Rounding::fused, Rope::Rounding::eager}) {
+            HostTensor out(DType::bf16, {1, 1, 1, 2});
+            run(Rope{.x = x.on(device),
+                     .out = out.on(device),
+                     .cos = cos.on(device),
+                     .sin = sin.on(device),
+                     .rounding = rounding});
+            EXPECT_EQ(out[0], rounding == Rope::Rounding::eager ? -0.0234375 : -0.023681640625);
+        }
+    }
+    EXPECT_THAT(rejection("rope x=bf16[1,3,2,8] out=bf16[1,3,2,8] rounding=eager"),
+                HasSubstr("rope.rounding: expected fused without tables"));
+    EXPECT_THAT(
+        rejection("rope x=bf16[1,3,2,8] out=bf16[1,3,2,8] cos=fp32[9,4] sin=fp32[9,4] rounding=eager"),
+        HasSubstr("rope.cos: expected x's dtype with rounding=eager, got fp32"));
+}
+
 TEST(Rope, PolicyFillsTheDevice) {
     if (test::configuration("rope x=bf16[1,1,2] out=bf16[1,1,2]").empty()) GTEST_SKIP() << "no kernels";
     EXPECT_THAT(test::configuration("rope x=bf16[968,8,256] out=bf16[968,8,256]"),

@@ -150,9 +150,11 @@ def channel_rms_norm(
     x: _Array,
     weight: _Array | None = None,
     bias: _Array | None = None,
+    length: _Array | None = None,
     *,
     eps: float = 1e-12,
     activation: Literal["none", "silu"] = "none",
+    rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     out_dtype: _DType | None = None,
 ) -> _Array:
@@ -162,8 +164,10 @@ def channel_rms_norm(
         x: [batch channels spatial] fp32, bf16, fp16. Channels first, or a view of channels last.
         weight: [channels] fp32, bf16, fp16. Absent: 1.
         bias: [channels] fp32, bf16, fp16. Absent: 0.
+        length: [batch 1 spatial] fp32, bf16, fp16. Divides x; absent: max(‖x‖₂, eps).
         eps: The least length that is divided by.
         activation: Applied last. One of none, silu.
+        rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
         out: [batch channels spatial] fp32, bf16, fp16. The normalised tensor. May be the memory of x.
         out_dtype: dtype of out where it is allocated.
 
@@ -174,9 +178,9 @@ def channel_rms_norm(
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
     Numerics: (24 + channels/32)·ε₃₂·|n·weight|, n = x/max(‖x‖₂, eps)·√channels, and 2·ε₃₂ of the
-        result; SiLU as activation's, times 1.13.
-    Replaces: WanRMS_norm of diffusers; wan_rmsnorm_silu, channel_rmsnorm_silu_nhwc of SGLang's
-        diffusion kernels.
+        result; SiLU as activation's, times 1.13; with rounding=eager none but SiLU's.
+    Replaces: WanRMS_norm of diffusers; wan_rmsnorm_silu, wan_norm_silu_post, channel_rmsnorm_silu_nhwc
+        of SGLang's diffusion kernels.
     """
 
 def concat_pad(
@@ -368,8 +372,11 @@ def gated_activation(
     channel_multiplier: _Array | None = None,
     gate_scale: _Array | None = None,
     up_scale: _Array | None = None,
+    gate_bias: _Array | None = None,
+    up_bias: _Array | None = None,
     *,
     activation: Literal["silu", "gelu_tanh", "gelu_erf"] = "silu",
+    rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     token_scale: None = None,
     group_scale: None = None,
@@ -393,7 +400,10 @@ def gated_activation(
             beside gate. Only where gate is stored in fewer bits.
         up_scale: [pad(...,128) pad(ceil(hidden/16),4)] fp8_e4m3. The scales of an up of NVFP4. Only beside
             gate_scale.
+        gate_bias: [hidden] fp32, bf16, fp16. Added to every row of gate first.
+        up_bias: [hidden] fp32, bf16, fp16. Added to every row of up first.
         activation: The activation. One of silu, gelu_tanh, gelu_erf.
+        rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
         out: [... hidden] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The product. May be the
             memory of gate or up.
         token_scale: [...] fp32. Each row's own scale, amax / max. Only where out is stored in fewer bits.
@@ -417,9 +427,11 @@ def gated_activation(
 
     Numerics: (16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 +
         2·gate² for a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer bits
-        add 2·ε₃₂, and a scale that is found its own error.
+        add 2·ε₃₂, and a scale that is found its own error; biases ε₃₂ of each sum times the slope; with
+        rounding=eager what the activation's rounding may change, and nothing else.
     Replaces: gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16,
-        silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul.
+        silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul; silu_mul_bitexact, bias_glu of SGLang's
+        diffusion kernels.
     """
 @overload
 def gated_activation(
@@ -430,8 +442,11 @@ def gated_activation(
     channel_multiplier: _Array | None = None,
     gate_scale: _Array | None = None,
     up_scale: _Array | None = None,
+    gate_bias: _Array | None = None,
+    up_bias: _Array | None = None,
     *,
     activation: Literal["silu", "gelu_tanh", "gelu_erf"] = "silu",
+    rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     token_scale: _Array | bool | None = None,
     group_scale: _Array | bool | None = None,
@@ -1012,6 +1027,7 @@ def qkv_split_rope(
     base: float = 10000.0,
     rotary_dim: int = 0,
     cache_offset: int = 0,
+    rotate: bool = True,
     q: _Array | None = None,
     q_dtype: _DType | None = None,
 ) -> _QkvSplitRopeResult:
@@ -1031,6 +1047,7 @@ def qkv_split_rope(
         base: The wavelengths' base.
         rotary_dim: Elements of a head that turn; 0: all.
         cache_offset: The first token's cache row.
+        rotate: Queries and keys turn; else they are copied.
         q: [tokens q_heads head_dim] fp32, bf16, fp16. The rotated queries. The dtype of qkv.
         q_dtype: dtype of q where it is allocated.
 
@@ -1040,7 +1057,7 @@ def qkv_split_rope(
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
-    Numerics: 8·ε₃₂·(|a·cos| + |b·sin|) for Q and K; V exact.
+    Numerics: 8·ε₃₂·(|a·cos| + |b·sin|) for Q and K; V exact, and all with rotate=false.
     Replaces: RoFormer (arXiv:2104.09864); qkv_split, qkv_split_rope, qkv_split_rope_kvcache_fp16.
     """
 
@@ -1166,6 +1183,7 @@ def residual_add(
     x: _Array,
     residual: _Array,
     bias: _Array | None = None,
+    index: _Array | None = None,
     gate: _Array | None = None,
     *,
     rounding: Literal["fused", "eager"] = "fused",
@@ -1178,6 +1196,8 @@ def residual_add(
         x: [... dim] fp32, bf16, fp16. The sub-layer's result.
         residual: [... dim] fp32, bf16, fp16. The stream it is added to.
         bias: [dim] fp32, bf16, fp16. Added to every row.
+        index: [...] int32, int64. Each row's row of the table gate. Numbers in [0, table). Only beside
+            gate.
         gate: [~... dim] fp32, bf16, fp16. Multiplies x + bias; absent: 1.
         rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
         out: [... dim] fp32, bf16, fp16. The sum. May be the memory of x or residual.
@@ -1191,8 +1211,8 @@ def residual_add(
 
     Numerics: half an ulp of out, and ε₃₂ for each fp32 operation before the last: of |x + bias| times
         |gate|, of |(x + bias)·gate|, of |out|; with rounding=eager none.
-    Replaces: bias_residual, residual_add of VLA engines; residual_gate_add of diffusion engines;
-        torch.add, torch.addcmul.
+    Replaces: bias_residual, residual_add of VLA engines; residual_gate_add, indexed_gate of diffusion
+        engines; torch.add, torch.addcmul.
     """
 
 class _RmsNormResult(tuple[Any, ...]):
@@ -1337,6 +1357,7 @@ def rope(
     base: float = 10000.0,
     rotary_dim: int = 0,
     start: int = 0,
+    rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     out_dtype: _DType | None = None,
 ) -> _Array:
@@ -1351,6 +1372,7 @@ def rope(
         base: The wavelengths' base.
         rotary_dim: Elements of a head that turn; 0: all.
         start: The first token's position.
+        rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
         out: [... tokens heads head_dim] fp32, bf16, fp16. The rotated heads. The dtype of x. May be the
             memory of x.
         out_dtype: dtype of out where it is allocated.
@@ -1361,8 +1383,9 @@ def rope(
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
-    Numerics: 8·ε₃₂·(|a·cos| + |b·sin|).
-    Replaces: RoFormer (arXiv:2104.09864); rope_apply, rope_rotate_half_fp16, apply_rotary_pos_emb.
+    Numerics: 8·ε₃₂·(|a·cos| + |b·sin|); with rounding=eager none.
+    Replaces: RoFormer (arXiv:2104.09864); rope_apply, rope_rotate_half_fp16, apply_rotary_pos_emb,
+        rope_rotate_half_bitexact.
     """
 
 class _ScaleLayoutResult(tuple[Any, ...]):

@@ -11,7 +11,8 @@ of the op are given by keyword. `fixed` is what the name stands for, in the word
 - `out=~turned`, `out=~x`: a result is given as a view of it, or in the shape of a tensor; `out=:gate` calls it so.
 
 A `name` is one or several names of an entry. Lines of the same name are the calls of one entry, of an op or of several,
-which share its tensors: it returns the results of all of them.
+which share its tensors: it returns the results of all of them. Lines after the first read only what `fixed` names, also
+results of lines before (`out=:normed`, then `x=normed`); results whose name begins with `_` are not returned.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ _VIEWS: dict[str, Callable[[Any], Any]] = {
     "odd": lambda array: array[..., 1::2],
     "heads": lambda array: array.swapaxes(-2, -3),
     "one_head": lambda array: array.reshape(*array.shape[:-1], 1, array.shape[-1]),
+    "one_sequence": lambda array: array.reshape(1, -1, *array.shape[-2:]),
     "tokens": lambda array: array.reshape(array.shape[0] * array.shape[1], -1),
     "ranks": lambda array: array.swapaxes(0, 2),
     "batched": lambda array: array.reshape(1, *array.shape),
@@ -151,7 +153,7 @@ class Call:
                 found[field] = viewed(empty_like(owner), view.words)
         for name, word in self.fixed.items():
             if name in options:
-                found[name] = _value(options[name], word)
+                found[name] = value_of(options[name], word)
             elif word == "true":
                 found[name] = True
             else:
@@ -179,7 +181,8 @@ class Row:
     differs: str
 
 
-def _value(option: Option, word: str) -> Any:
+def value_of(option: Option, word: str) -> Any:
+    """What a word of a case line is as a keyword."""
     if option.kind == "choice":
         return word
     return word == "true" if option.kind == "boolean" else type(option.default)(word)
@@ -192,7 +195,8 @@ def _pairs(text: str) -> dict[str, str]:
 _WORD = re.compile(r"(?P<word>[^:~]*)(:(?P<name>\w+))?(~(?P<view>\w+))?")
 
 
-def _call(line: Mapping[str, str], tensors: Mapping[str, str]) -> Call:
+def _call(line: Mapping[str, str], tensors: Mapping[str, str], before: Sequence[Call]) -> Call:
+    known = {*tensors, *(given.name for call in before for given in call.gives.values())}
     reads: dict[str, View] = {}
     writes: dict[str, View] = {}
     lies: dict[str, View] = {}
@@ -205,10 +209,12 @@ def _call(line: Mapping[str, str], tensors: Mapping[str, str]) -> Call:
         name, *views = word.lstrip("@+").split(".")
         if found["name"] or found["view"]:
             gives[field] = Given(found["name"] or field, found["view"] or "")
-        if name in tensors:
+        if name in known:
             {"@": writes, "+": lies}.get(word[0], reads)[field] = View(name, tuple(views))
         elif word:
             fixed[field] = word
+    if before:
+        return Call(line["op"], reads, writes, lies, gives, fixed)
     read = {view.tensor for view in reads.values()}
     fields = {field.name for field in OPS[line["op"]].contract.fields}
     reads |= {name: View(name) for name in tensors if name in fields - read - reads.keys()}
@@ -220,9 +226,11 @@ def _entry(lines: Sequence[Mapping[str, str]]) -> Iterator[Row]:
     pairs = _pairs(first["fields"])
     tensors = {name.removesuffix("?"): dtype for name, dtype in pairs.items()}
     optional = frozenset(name[:-1] for name in pairs if name.endswith("?"))
-    calls = tuple(_call(line, tensors) for line in lines)
+    calls: list[Call] = []
+    for line in lines:
+        calls.append(_call(line, tensors, calls))
     for name in first["name"].split():
-        yield Row(name, tensors, optional, calls, first["source"], first["differs"])
+        yield Row(name, tensors, optional, tuple(calls), first["source"], first["differs"])
 
 
 def _read() -> dict[str, Row]:
@@ -237,8 +245,11 @@ ROWS = _read()
 _TYPES: dict[tuple[str, ...], Callable[..., Any]] = {}
 
 
-def _several(name: str, given: dict[str, Any]) -> Any:
-    """Several results as a named tuple, whose type is made once, so that pytrees of equal results have equal types."""
+def _returned(name: str, results: dict[str, Any]) -> Any:
+    """One result, or several as a named tuple, whose type is made once: pytrees of equal results have equal types."""
+    given = {key: array for key, array in results.items() if not key.startswith("_")}
+    if len(given) == 1:
+        return next(iter(given.values()))
     key = (name, *given)
     if key not in _TYPES:
         _TYPES[key] = namedtuple(name.strip("_"), tuple(given))
@@ -257,29 +268,34 @@ def _arguments(row: Row, args: Sequence[Any], kwargs: dict[str, Any]) -> Arrays:
     return tensors
 
 
-def _run_all(row: Row, tensors: Arrays, kwargs: dict[str, Any]) -> Any:
-    """Several calls: each gets the keywords that its op has."""
-    ops = [OPS[call.op] for call in row.calls]
-    unknown = [name for name in kwargs if not any(name in op.defaults for op in ops)]
+def _keywords_of(call: Call, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Those that a call takes: not an output that the entry gives by another name, or keeps to itself."""
+    other = [field for field, given in call.gives.items() if given.name != field]
+    other += [f"{field}_dtype" for field in other if call.gives[field].name.startswith("_")]
+    own = OPS[call.op].defaults
+    return {name: value for name, value in kwargs.items() if name in own and name not in other}
+
+
+def results_of(row: Row, tensors: Arrays, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Every call in turn; all that they give, by name. A keyword goes to each call whose op has it."""
+    own = [_keywords_of(call, kwargs) for call in row.calls]
+    unknown = [name for name in kwargs if not any(name in taken for taken in own)]
     if unknown:
         raise TypeError(f"{row.name}() has no parameter {unknown[0]!r}")
     given: dict[str, Any] = {}
-    for op, call in zip(ops, row.calls, strict=True):
-        own = {name: value for name, value in kwargs.items() if name in op.defaults}
-        given |= call.given(run(op, op.bind((), call.keywords(tensors) | own)), tensors)
-    return _several(row.name, given)
+    for call, taken in zip(row.calls, own, strict=True):
+        op, known = OPS[call.op], given | tensors
+        given |= call.given(run(op, op.bind((), call.keywords(known) | taken)), known)
+    return given
 
 
 def _run(row: Row, tensors: Arrays, kwargs: dict[str, Any]) -> Any:
     if len(row.calls) > 1:
-        return _run_all(row, tensors, kwargs)
+        return _returned(row.name, results_of(row, tensors, kwargs))
     (call,) = row.calls
     op: Op = OPS[call.op]
     written = run(op, op.bind((), call.keywords(tensors) | kwargs))
-    if not call.gives:
-        return written
-    given = call.given(written, tensors)
-    return _several(row.name, given) if len(given) > 1 else next(iter(given.values()))
+    return _returned(row.name, call.given(written, tensors)) if call.gives else written
 
 
 def _function(row: Row) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ namespace weft::inline WEFT_TARGET::kit {
 // What a call of an op over kit::affine_rows is: the tensors of the operands, absent ones too.
 struct AffineTensors {
     const Tensor &x, &bias, &scale, &shift, &out;
-    const Tensor* picks = nullptr;  // of scale and shift
+    const Tensor *scale_picks = nullptr, *shift_picks = nullptr;
 };
 
 struct AffinePlan {
@@ -28,8 +28,8 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     bind_rows(p.shape, p.places, call.x,
               {{&call.x, &p.x},
                {&call.bias, &p.bias},
-               {&call.scale, &p.scale, call.picks},
-               {&call.shift, &p.shift, call.picks},
+               {&call.scale, &p.scale, call.scale_picks},
+               {&call.shift, &p.shift, call.shift_picks},
                {&call.out, &p.out}},
               kAffineWidth);
     p.shape.rows = row_count(call.x);

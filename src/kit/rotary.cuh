@@ -203,20 +203,38 @@ __device__ __forceinline__ void unit_floats(const Unit<T>& unit, int part, float
 using UnitTurns = Vec<float, kTurnWidth>;
 
 // (a, b) → (a·cos − b·sin, b·cos + a·sin)
-__device__ __forceinline__ void turn(float (&a)[kTurnWidth], float (&b)[kTurnWidth], const UnitTurns& c,
-                                     const UnitTurns& s) {
+struct TurnOnce {
+    __device__ __forceinline__ void operator()(float (&a)[kTurnWidth], float (&b)[kTurnWidth],
+                                               const UnitTurns& c, const UnitTurns& s) const {
 #pragma unroll
-    for (int i = 0; i < kTurnWidth; ++i) {
-        const float turned = a[i] * c[i] - b[i] * s[i];
-        b[i] = b[i] * c[i] + a[i] * s[i];
-        a[i] = turned;
+        for (int i = 0; i < kTurnWidth; ++i) {
+            const float turned = a[i] * c[i] - b[i] * s[i];
+            b[i] = b[i] * c[i] + a[i] * s[i];
+            a[i] = turned;
+        }
     }
-}
+};
+
+// The same as PyTorch's operators on tensors of T do it: each product is rounded to T, then the sum by the store.
+template <class T>
+struct TurnInSteps {
+    __device__ __forceinline__ void operator()(float (&a)[kTurnWidth], float (&b)[kTurnWidth],
+                                               const UnitTurns& c, const UnitTurns& s) const {
+        const auto product = [](float x, float y) { return round_through<T>(__fmul_rn(x, y)); };
+#pragma unroll
+        for (int i = 0; i < kTurnWidth; ++i) {
+            const float turned = __fadd_rn(product(a[i], c[i]), -product(b[i], s[i]));
+            b[i] = __fadd_rn(product(b[i], c[i]), product(a[i], s[i]));
+            a[i] = turned;
+        }
+    }
+};
 
 // The two vectors of a unit, turned by the cosines and sines of their pairs.
+template <class Turn = TurnOnce>
 __device__ __forceinline__ void turn_unit(bool interleaved, float (&low)[kTurnWidth],
                                           float (&high)[kTurnWidth], const UnitTurns& cos,
-                                          const UnitTurns& sin) {
+                                          const UnitTurns& sin, Turn turn = {}) {
     if (!interleaved) return turn(low, high, cos, sin);
     constexpr int kHalf = kTurnWidth / 2;
     float a[kTurnWidth], b[kTurnWidth];
@@ -234,15 +252,16 @@ __device__ __forceinline__ void turn_unit(bool interleaved, float (&low)[kTurnWi
 }
 
 // Stores a unit: its pairs turned by cos and sin of their token, or its elements as they are.
-template <bool kWhole, class T>
+template <bool kWhole, class T, class Turn = TurnOnce>
 __device__ __forceinline__ void finish_unit(const Rotation& r, T* head, const UnitPlace& place,
-                                            const Unit<T>& unit, const float* cos, const float* sin) {
+                                            const Unit<T>& unit, const float* cos, const float* sin,
+                                            Turn turn = {}) {
     if (place.pair < 0) return store_unit<kWhole>(head, place, unit);
     float low[kTurnWidth], high[kTurnWidth];
     unit_floats(unit, 0, low);
     unit_floats(unit, 1, high);
     turn_unit(r.interleaved, low, high, load_aligned<kTurnWidth>(cos + place.pair),
-              load_aligned<kTurnWidth>(sin + place.pair));
+              load_aligned<kTurnWidth>(sin + place.pair), turn);
     store_vector(head + place.at[0], from_floats<T>(low), kWhole ? kTurnWidth : place.count[0], kWhole);
     store_vector(head + place.at[1], from_floats<T>(high), kWhole ? kTurnWidth : place.count[1], kWhole);
 }

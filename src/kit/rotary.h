@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 
 #include "weft/tensor.h"
 
@@ -35,9 +36,10 @@ Turn rotary_turn(const Op& op, std::int64_t position, std::int64_t pair) {
 
 // Turns every pair of one head. `load(i)` gives element i, `store(i, value, error)` takes it; both elements
 // of a pair are loaded before either is stored. `error` allows a table or a computed angle two ulps, and fp32
-// its sums.
-template <class Op, class Load, class Store>
-void rotate_head(const Op& op, std::int64_t head_dim, std::int64_t position, Load load, Store store) {
+// its sums. Where `round` is given, products and sums are rounded by it, and exact but for that.
+template <class Op, class Load, class Store, class Round = std::identity>
+void rotate_head(const Op& op, std::int64_t head_dim, std::int64_t position, Load load, Store store,
+                 Round round = {}) {
     const std::int64_t rotated = op.rotated();
     for (std::int64_t pair = 0; pair < rotated / 2; ++pair) {
         const bool half = op.pairs == Op::Pairs::half;
@@ -45,11 +47,14 @@ void rotate_head(const Op& op, std::int64_t head_dim, std::int64_t position, Loa
         const Turn turn = rotary_turn(op, position, pair);
         const double a = load(first), b = load(second);
         const auto error = [](double x, double y) {
+            if (!std::is_same_v<Round, std::identity>) return 0.0;
             const double bound = 8 * 0x1p-24 * (std::fabs(x) + std::fabs(y));
             return std::isfinite(bound) ? bound : 0;
         };
-        store(first, a * turn.cos - b * turn.sin, error(a * turn.cos, b * turn.sin));
-        store(second, b * turn.cos + a * turn.sin, error(b * turn.cos, a * turn.sin));
+        const double ac = round(a * turn.cos), as = round(a * turn.sin), bc = round(b * turn.cos),
+                     bs = round(b * turn.sin);
+        store(first, round(ac - bs), error(ac, bs));
+        store(second, round(bc + as), error(bc, as));
     }
     for (std::int64_t i = rotated; i < head_dim; ++i) store(i, load(i), 0.0);
 }

@@ -10,31 +10,14 @@ import numpy as np
 import pytest
 import torch
 import weft
-from weft._contract import LEADING as LEADING_ROWS
 from weft._op import OPS
-from weft.names import ROWS, viewed
+from weft.names import ROWS, value_of
 from weft.torch import DTYPES
 
 from tests.oracles.numbers import E2M1, E4M3, decoded, nearest
 from tests.oracles.test_oracles import load_oracle
-from tests.python import cases
+from tests.python.entries import tensor_of
 
-SIZES = {"dim": 24, "hidden": 24, "tokens": 5, "heads": 4, "head_dim": 16, "q_heads": 3, "kv_heads": 1}
-SIZES |= {"cache_tokens": 5, "table": 8, "half": 8, "batch": 2, "q_tokens": 5, "kv_tokens": 5, "group": 1}
-SIZES |= {"k": 24, "n": 16, "vocab": 11, "views": 1, "rows": 2, "cols": 2, "patch": 14, "channels": 32}
-SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spatial": 10}
-SIZES |= {"frames": 2, "cache_frames": 1, "n": 24, "q_weights": 1, "k_weights": 1}
-# What a view fixes of them, and the leading axes beside it.
-SIZES_OF = {"batched": {"batch": 1, "time": 1}, "framed": {"channels": 1}, "one_head": {"heads": 1}}
-LEADING = {
-    "flat": (),
-    "turned": (5, 7),
-    "ranks": (2, 3, 4, 5),
-    "last": (2, 3, 5),
-    "batched": (),
-    "one_head": (),
-}
-INDICES = 8  # rows of every table that an index picks
 # Of the largest rounding step of a dtype; attention rounds its weights too.
 STEPS = {
     "fp32": 1e-5,
@@ -46,71 +29,6 @@ STEPS = {
     "fp4_e2m1": 0,
     "ue8m0": 1e-30,
 }
-
-
-# What a view is of, by its word: a tensor that gives this one. What the view leaves out differs from what it shows.
-UNVIEWED = {
-    "flat": lambda t: t.reshape(4, -1),
-    "turned": lambda t: t.swapaxes(-1, -2),
-    "joined": lambda t: t.reshape(*t.shape[:-1], 4, -1),
-    "spatial": lambda t: t.reshape(*t.shape[:2], 2, -1),
-    "last": lambda t: viewed(t, ["first"]),
-    "even": lambda t: torch.stack((t, -2 * t.flip(-1)), -1).flatten(-2),
-    "odd": lambda t: torch.stack((-2 * t.flip(-1), t), -1).flatten(-2),
-    "heads": lambda t: t.swapaxes(-2, -3),
-    "one_head": lambda t: t.squeeze(-2),
-    "tokens": lambda t: t.reshape(1, t.shape[0], 4, -1),
-    "ranks": lambda t: t.swapaxes(0, 2),
-    "batched": lambda t: t.squeeze(0),
-    "framed": lambda t: t.squeeze(1),
-}
-
-
-def part_of(which, of):
-    """A tensor of which that part is this one."""
-    return lambda t: torch.cat([t if at == which else -2 * t.roll(at, -1) for at in range(1, of + 1)], -1)
-
-
-UNVIEWED |= {f"{which}of{of}": part_of(which, of) for of in (2, 3) for which in range(1, of + 1)}
-
-
-def values_of(field, dtype, shape, generator):
-    if dtype == "fp4_e2m1":
-        return cases.from_codes(torch.randint(0, 16, shape, generator=generator, dtype=torch.uint8), dtype)
-    if field.dtypes[0].startswith("int"):
-        return torch.randint(0, INDICES, shape, generator=generator).to(DTYPES[dtype])
-    if field.name.endswith("scale"):
-        return (torch.rand(shape, generator=generator) + 0.25).to(DTYPES[dtype])
-    return torch.randn(shape, generator=generator).to(DTYPES[dtype])
-
-
-def tensor_of(row, name, generator):
-    """A tensor of an entry, such that the field that reads it first has the shape that its op wants."""
-    call, key, view = next(
-        (call, field, view) for call in row.calls for field, view in call.reads.items() if view.tensor == name
-    )
-    contract, dtype = OPS[call.op].contract, row.tensors[name]
-    field = next(field for field in contract.fields if field.name == key)
-    integers = [option for option in contract.options if option.kind == "integer"]
-    words = [word for view in call.reads.values() for word in view.words]
-    sizes = SIZES | {"groups": 3} | {o.name: int(call.fixed.get(o.name, o.default)) for o in integers}
-    for word in words:
-        sizes |= SIZES_OF.get(word, {})
-    leading = next((LEADING[word] for word in words if word in LEADING), (2,) if call.op == "rope" else (5,))
-    if field.sized_axis:
-        sizes[field.sized_axis] = field.sizes_by_dtype[dtype]
-    before, axes = field.pattern
-    leading = leading[: 5 - len(axes)]
-    sizes[LEADING_ROWS] = math.prod(leading)
-    shape = [axis.evaluate(sizes) for axis in axes]
-    if field.picked_by in call.reads:
-        shape = [INDICES, sizes["dim"]]
-    elif before is not None:
-        shape[before:before] = leading
-    tensor = values_of(field, dtype, shape, generator)
-    for word in reversed(view.words):
-        tensor = UNVIEWED[word](tensor)
-    return tensor
 
 
 def codes_of(tensor):
@@ -139,7 +57,7 @@ def results_of(row, written):
     """What an entry returned, by name."""
     if isinstance(written, tuple):
         return dict(zip(written._fields, written, strict=True))  # type: ignore[attr-defined]
-    (call,) = row.calls
+    call = row.calls[-1]
     asked = {*call.fixed, *call.writes, *call.reads}
     results = OPS[call.op].contract.results
     return {next(field.name for field in results if not field.optional or field.name in asked): written}
@@ -150,7 +68,18 @@ def chain_of(op, read):
     if op == "layer_norm":
         return torch.nn.functional.layer_norm(read["x"], read["x"].shape[-1:])
     if op == "residual_add":
-        return read["residual"] + read["x"] * read["gate"]
+        gate = read["gate"][read["index"]] if "index" in read else read["gate"]
+        return read["residual"] + read["x"] * gate
+    if op == "gated_activation":
+        gate, up = read["x"].chunk(2, -1) if "x" in read else (read["gate"], read["up"])
+        return torch.nn.functional.silu(gate + read.get("gate_bias", 0)) * (up + read.get("up_bias", 0))
+    if op == "channel_rms_norm":
+        normed = read["x"] / read["length"] * math.sqrt(read["x"].shape[1]) * read["weight"][:, None]
+        return torch.nn.functional.silu(normed + read["bias"][:, None] if "bias" in read else normed)
+    if op == "rope":
+        a, b = read["x"].chunk(2, -1)
+        cos, sin = (read[key][: a.shape[-3], None] for key in ("cos", "sin"))
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
     scale, shift = (read[key][read["index"]] if "index" in read else read[key] for key in ("scale", "shift"))
     return read["x"] * (1 + scale) + shift
 
@@ -158,9 +87,9 @@ def chain_of(op, read):
 def oracle_of(call, read, dtypes):
     """What the oracle gives; it has no part in the bits of an eager chain."""
     options = {option.name: option.default for option in OPS[call.op].contract.options}
-    for key, word in call.fixed.items():
-        if key in options:
-            options[key] = word if isinstance(options[key], str) else {"true": True}.get(word) or float(word)
+    for option in OPS[call.op].contract.options:
+        if option.name in call.fixed:
+            options[option.name] = value_of(option, call.fixed[option.name])
     options |= {"dtypes": dtypes, "patch": 14}
     inputs = {field: real(array) for field, array in read.items()}
     return load_oracle(call.op).oracle(inputs, options) or {"out": real(chain_of(call.op, read))}
@@ -189,6 +118,10 @@ def check_call(call, tensors, named):
         assert ((got == exact) | ((got - exact).abs() <= step * (exact.abs() + 0.1))).all(), key
 
 
+def clones(tensors):
+    return {key: None if tensor is None else tensor.clone() for key, tensor in tensors.items()}
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_a_name_is_its_op_with_options(name):
     row = ROWS[name]
@@ -196,10 +129,13 @@ def test_a_name_is_its_op_with_options(name):
     every = {key: tensor_of(row, key, generator) for key in row.tensors}
     required = {key: None if key in row.optional else tensor for key, tensor in every.items()}
     for tensors in [every, required] if row.optional else [every]:
-        copies = [None if tensor is None else tensor.clone() for tensor in tensors.values()]
-        named = results_of(row, getattr(weft.names, name)(*copies))
+        named = results_of(row, getattr(weft.names, name)(*clones(tensors).values()))
+        if len(row.calls) > 1:  # those that it keeps to itself, too
+            every_result = weft.names.results_of(row, clones(tensors), {})
+            assert named.keys() == {key for key in every_result if not key.startswith("_")}
+            named = every_result | named
         for call in row.calls:
-            check_call(call, tensors, named)
+            check_call(call, named | tensors, named)
 
 
 def listed():
@@ -303,6 +239,32 @@ def test_what_moves_keeps_its_values():
     heads = torch.randn(3, 2, 4).half()
     repeated = weft.names.gpu_repeat_interleave_heads(heads, width_scale=3)
     assert torch.equal(repeated, heads.repeat_interleave(3, 1))
+
+
+def test_calls_that_read_what_others_of_their_entry_gave():
+    x, scale, shift, gate = torch.randn(4, 3, 32)
+    weight = torch.randn(32)
+    normed = torch.nn.functional.rms_norm(x, [32], weight, 1e-6)
+    modulated = normed * (1 + scale) + shift
+    torch.testing.assert_close(weft.names.adaln_zero(x, weight, scale, shift, gate), modulated * gate)
+
+    temb, table = torch.randn(1, 128), torch.randn(4, 32)
+    first, second = weft.names.ltx2_rmsnorm_ca_dual_modulate_from_temb(x, temb, table)
+    parts = (temb.unflatten(-1, (4, 32)) + table).unbind(-2)
+    plain = torch.nn.functional.rms_norm(x, [32], None, 1e-6)
+    torch.testing.assert_close(first, plain * (1 + parts[0]) + parts[1])
+    torch.testing.assert_close(second, plain * (1 + parts[2]) + parts[3])
+
+    norms = weft.names.fused_norm_tanh_mul_add_norm_scale(x, weight, None, scale, shift, None, None, gate)
+    assert norms._fields == ("y", "y2")
+    then = torch.nn.functional.rms_norm(norms.y, [32], None, 1e-5)
+    torch.testing.assert_close(norms.y2, then * (1 + gate))
+
+    out = torch.empty(3, 32)
+    assert weft.names.adaln_zero(x, weight, scale, shift, gate, out=out) is out
+    torch.testing.assert_close(out, modulated * gate)
+    with pytest.raises(TypeError, match="has no parameter 'out2'"):
+        weft.names.fused_pack_qkv(*[x[None, None]] * 3, torch.zeros(1, dtype=torch.long), out2=out)
 
 
 def test_names_under_torch_compile():

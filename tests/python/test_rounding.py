@@ -48,6 +48,47 @@ def test_rows_picked_from_a_table():
     assert torch.equal(weft.modulate(x, index=index, scale=scale, shift=shift, rounding="eager"), expected)
 
 
+def test_gates_picked_from_a_table():
+    torch.manual_seed(13)
+    x, residual = draw(2, 40, 64, dtype=torch.bfloat16)
+    gate, index = draw(5, 64, dtype=torch.bfloat16), torch.randint(0, 5, (40,), device=DEVICE)
+    expected = residual + x * gate[index]
+    call = {"gate": gate, "index": index}
+    assert torch.equal(weft.residual_add(x, residual, **call, rounding="eager"), expected)
+    assert not torch.equal(weft.residual_add(x, residual, **call), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("pairs", ["half", "interleaved"])
+def test_rope(pairs, dtype):
+    torch.manual_seed(14)
+    x, cos, sin = draw(2, 9, 3, 32, dtype=dtype), *draw(2, 9, 16, dtype=dtype)
+    halves = x.chunk(2, -1) if pairs == "half" else (x[..., ::2], x[..., 1::2])
+    turned = torch.cat((-halves[1], halves[0]), -1)
+    if pairs == "interleaved":
+        turned = turned.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+    wide = [
+        torch.cat((t, t), -1)[:, None] if pairs == "half" else t.repeat_interleave(2, -1)[:, None]
+        for t in (cos, sin)
+    ]
+    expected = x * wide[0] + turned * wide[1]
+    assert torch.equal(weft.rope(x, cos=cos, sin=sin, pairs=pairs, rounding="eager"), expected)
+    if dtype != torch.float32:
+        assert not torch.equal(weft.rope(x, cos=cos, sin=sin, pairs=pairs), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_norm_over_channels_of_given_lengths(dtype):
+    torch.manual_seed(15)
+    x, weight, bias = draw(2, 48, 35, dtype=dtype), draw(48, dtype=dtype), draw(48, dtype=dtype)
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min(1e-12)
+    call = {"weight": weight, "bias": bias, "length": length}
+    expected = x / length * 48**0.5 * weight[:, None] + bias[:, None]
+    assert torch.equal(weft.channel_rms_norm(x, **call, rounding="eager"), expected)
+    if dtype != torch.float32:
+        assert not torch.equal(weft.channel_rms_norm(x, **call), expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_euler_step(dtype):
     torch.manual_seed(10)
@@ -89,6 +130,23 @@ def test_activations_have_the_operators_bits(name, dtype):
     torch.manual_seed(12)
     x = 3 * draw(200, 1000, dtype=dtype)
     assert torch.equal(weft.activation(x, activation=name, rounding="eager"), ACTIVATIONS[name](x))  # type: ignore[operator]
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="the CPU's reference computes in double")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", ["silu", "gelu_tanh", "gelu_erf"])
+def test_gated_activations_have_the_operators_bits(name, dtype):
+    torch.manual_seed(16)
+    gate, up = 3 * draw(200, 1000, dtype=dtype), draw(200, 1000, dtype=dtype)
+    gate_bias, up_bias = draw(1000, dtype=dtype), draw(1000, dtype=dtype)
+    act = ACTIVATIONS[name]
+    call = {"gate": gate, "up": up, "activation": name}
+    assert torch.equal(weft.gated_activation(**call, rounding="eager"), act(gate) * up)  # type: ignore[operator]
+    if dtype != torch.float32:
+        assert not torch.equal(weft.gated_activation(**call), act(gate) * up)  # type: ignore[operator]
+    call |= {"gate_bias": gate_bias, "up_bias": up_bias}
+    expected = act(gate + gate_bias) * (up + up_bias)  # type: ignore[operator]
+    assert torch.equal(weft.gated_activation(**call, rounding="eager"), expected)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="the CPU's reference computes in double")
