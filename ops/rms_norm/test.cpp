@@ -130,7 +130,7 @@ TEST(RmsNorm, RowsOfACluster) {
         "out=fp8_e4m3[2,65536] token_scale=fp32[2]",
         "rows", "vectors=4x8 rows=1 cluster=4");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows",
-                       "cluster=8 mixed");
+                       "cluster=4 mixed");
 }
 // Many long rows fill a thread's registers, so that it asks for the weight late; the last threads have fewer vectors.
 TEST(RmsNorm, RowsOfAClusterWhoseThreadsAreFull) {
