@@ -146,9 +146,9 @@ def test_a_topic_is_drawn_with_gains_floor_and_what_is_wrong(tmp_path: Path) -> 
     ]
     add_rows(tmp_path / "evidence" / "h200" / "ladder.jsonl", rows, chained=True)
     page = climbs.page(tmp_path, "h200")
-    assert "| [02_wide](../../ladder/topic/02_wide.cu) | 4.00 2.00x 50 % |" in page
+    assert "| [02_wide](../../ladder/topic/02_wide.cu) | 4.00, 2.00x, 50 % |" in page
     assert "| [03_wrong](../../ladder/topic/03_wrong.cu) | wrong: out[0,0]: got nan, expected 1 |" in page
-    assert "| weft itself | 2.50 80 % |" in page
+    assert "| weft itself | 2.50, 80 % |" in page
     assert "1 of 2 cases are not measured yet." in page
     drawn = climbs.picture(tmp_path, "h200", topic)
-    assert drawn.count("<circle") == 4 and "floor 2.00" in drawn and "no time: its result is wrong" in drawn
+    assert drawn.count("<circle") == 4 and "floor 2.00" in drawn and "no time: the table says why" in drawn

@@ -88,7 +88,7 @@ def _number(us: float) -> str:
 
 
 def _share(row: Row) -> str:
-    return f" {100 * row['floor_us'] / row['us']['median']:.0f} %" if row["floor_us"] else ""
+    return f", {100 * row['floor_us'] / row['us']['median']:.0f} %" if row["floor_us"] else ""
 
 
 def gain(below: Row, row: Row) -> str:
@@ -106,7 +106,7 @@ def _cells(topic: Topic, case: str, found: dict[str, Comparison]) -> Iterator[st
         elif row["us"] is None:
             yield refusal(row).replace("|", "\\|")
         else:
-            gained = f" {gain(below, row)}" if below else ""
+            gained = f", {gain(below, row)}" if below else ""
             yield f"{_number(row['us']['median'])}{gained}{_share(row)}"
             below = row
 
@@ -208,7 +208,7 @@ def _panel(picture: Picture, top: float, topic: Topic, case: str, found: Compari
         y = begin + _ROW * (number + 0.5)
         picture.text((left - 8, y + 4), name, 11, anchor="end")
         if row is None:
-            picture.text((left + 4, y + 4), "no time: its result is wrong", 10, color=FAINT)
+            picture.text((left + 4, y + 4), "no time: the table says why", 10, color=FAINT)
             continue
         us = row["us"]["median"]
         picture.line((left, y), (at(us), y))

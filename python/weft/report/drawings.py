@@ -95,7 +95,7 @@ def fragments(rows: list[Row]) -> str:
 
 def ring(rows: list[Row]) -> str:
     """Stages against time: from when a copy begins to the step that multiplies it."""
-    left, top, height, cell = 62, 44, 30, 42
+    left, top, height, cell = 62, 44, 30, 41
     picture = Picture("A ring of four stages: what is under way and what is multiplied at each step")
     steps = sum(row["what"] == "use" for row in rows)
     stages = 1 + max(int(row["stage"]) for row in rows)
@@ -105,14 +105,14 @@ def ring(rows: list[Row]) -> str:
     picture.text((8, 16), "Step that is multiplied, from left to right", 12, bold=True)
     for stage in range(stages):
         picture.text((8, top + stage * height + 20), f"stage {stage}", 12)
-    used, began = 0, dict[str, int]()
+    used, began = 0, dict[str, float]()
     for row in rows:
         y = top + int(row["stage"]) * height
         if row["what"] == "bring":
-            began[row["step"]] = used
+            # The first of them before any step; then one a step, ahead of its products.
+            began[row["step"]] = left + (used + 1) * cell if len(began) >= stages - 1 else left
             continue
-        begin = began[row["step"]]
-        x = left + begin * cell + (cell if begin > 0 else 0)
+        x = began[row["step"]]
         now = left + (used + 1) * cell
         if now > x:
             picture.box((x, y + 3), (now - x, height - 6), COLORS[7])
