@@ -43,13 +43,9 @@ struct TmaRing {
     }
     // One thread: beyond the edges the engine writes zeros, and counts them as bytes.
     __device__ __forceinline__ void bring(const TmaMaps& maps, Corner at, int step) const {
-        bring(maps, at, step, step * kTmaSlice);
-    }
-    // Steps may go on from tile to tile, where k begins anew.
-    __device__ __forceinline__ void bring(const TmaMaps& maps, Corner at, int step, int k) const {
         TmaStage<kWide>& to = stages[step % kStages];
         kit::Mbarrier* barrier = &full[step % kStages];
-        const int row = static_cast<int>(at.row), column = static_cast<int>(at.column);
+        const int row = static_cast<int>(at.row), column = static_cast<int>(at.column), k = step * kTmaSlice;
         kit::mbarrier_arrive_expect(barrier, sizeof(to));
         kit::tma_load<2>(to.a.at, maps.a, barrier, {k, row});
 #pragma unroll
@@ -64,10 +60,10 @@ struct TmaRing {
 
 // As by_groups, for tiles of kTmaRows by kWide.
 template <int kWide>
-__device__ __forceinline__ Corner tma_corner(const Sizes& s, std::int64_t tile = blockIdx.x) {
+__device__ __forceinline__ Corner tma_corner(const Sizes& s) {
     constexpr std::int64_t kTogether = 8;
-    const std::int64_t down = (s.m + kTmaRows - 1) / kTmaRows, group = tile / (kTogether * s.across);
-    const std::int64_t within = tile % (kTogether * s.across), first = group * kTogether;
+    const std::int64_t down = (s.m + kTmaRows - 1) / kTmaRows, group = blockIdx.x / (kTogether * s.across);
+    const std::int64_t within = blockIdx.x % (kTogether * s.across), first = group * kTogether;
     const std::int64_t height = min(kTogether, down - first);
     return {(first + within % height) * kTmaRows, within / height * kWide};
 }
@@ -89,22 +85,17 @@ inline kit::TensorMap tma_map(const void* data, std::int64_t rows, std::int64_t 
     return kit::tensor_map("gemm", layout);
 }
 
-// A block for each tile, or `blocks(tiles)` that share them.
 template <int kWide, int kStages>
-void launch_tma(
-    const char* name, void (*kernel)(TmaMaps, __half*, Sizes), int threads, const Gemm& op, Context& context,
-    std::int64_t (*blocks)(std::int64_t, const DeviceInfo&) = [](std::int64_t tiles, const DeviceInfo&) {
-        return tiles;
-    }) {
+void launch_tma(const char* name, void (*kernel)(TmaMaps, __half*, Sizes), int threads, const Gemm& op,
+                Context& context) {
     const std::int64_t k = op.a.dim(-1), n = op.b.dim(0), m = op.out.numel() / n;
     const Sizes sizes{m, n, k, divide_up(n, kWide), true};
     const TmaMaps maps{tma_map(op.a.data, m, k, kTmaRows), tma_map(op.b.data, k, n, kTmaSlice)};
-    kit::launch(
-        name, kernel,
-        {.grid = dim3(static_cast<unsigned>(blocks(sizes.across * divide_up(m, kTmaRows), context.info()))),
-         .block = dim3(static_cast<unsigned>(threads)),
-         .dynamic_shared = TmaRing<kWide, kStages>::kBytes},
-        context.stream(), maps, op.out.as<__half>(), sizes);
+    kit::launch(name, kernel,
+                {.grid = dim3(static_cast<unsigned>(sizes.across * divide_up(m, kTmaRows))),
+                 .block = dim3(static_cast<unsigned>(threads)),
+                 .dynamic_shared = TmaRing<kWide, kStages>::kBytes},
+                context.stream(), maps, op.out.as<__half>(), sizes);
 }
 
 }  // namespace weft::inline WEFT_TARGET

@@ -23,7 +23,7 @@ using ladder::Rung;
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kFew = true;
 constexpr int kDrawn = 2;
-constexpr double kMostFlops = 4e5;
+constexpr double kMostFlops = 1e6;
 #elif defined(__SANITIZE_ADDRESS__)
 constexpr bool kFew = false;
 constexpr int kDrawn = 5;
