@@ -62,27 +62,32 @@ __device__ __forceinline__ float weight_of(float score, float top, float scale) 
     return exp2f(fmaf(score, scale, top == minus_infinity() ? 0.0f : -top * scale));
 }
 
+// For blocks that have `rows` queries of a head.
+inline Calls calls_of(const Attention& op, int rows) {
+    bool whole = op.q.dim(3) % 8 == 0;
+    for (const Tensor* t : {&op.q, &op.k, &op.v, &op.out}) whole = whole && starts_aligned(*t, 16);
+    return {op.q.as<const __half>(),
+            op.k.as<const __half>(),
+            op.v.as<const __half>(),
+            op.out.as<__half>(),
+            op.q.dim(1),
+            op.k.dim(1),
+            op.q.dim(2),
+            op.k.dim(2),
+            divide_up(op.q.dim(1), rows),
+            static_cast<int>(op.q.dim(3)),
+            op.softmax_scale() * 1.44269504088896341f,
+            op.causal,
+            whole};
+}
+
 // A block for `rows` queries of a head.
 inline void launch_attention(const char* name, void (*kernel)(Calls), int rows, int threads,
                              const Attention& op, Context& context, std::size_t shared = 0) {
-    const std::int64_t tiles = divide_up(op.q.dim(1), rows);
-    bool whole = op.q.dim(3) % 8 == 0;
-    for (const Tensor* t : {&op.q, &op.k, &op.v, &op.out}) whole = whole && starts_aligned(*t, 16);
-    const Calls calls{op.q.as<const __half>(),
-                      op.k.as<const __half>(),
-                      op.v.as<const __half>(),
-                      op.out.as<__half>(),
-                      op.q.dim(1),
-                      op.k.dim(1),
-                      op.q.dim(2),
-                      op.k.dim(2),
-                      tiles,
-                      static_cast<int>(op.q.dim(3)),
-                      op.softmax_scale() * 1.44269504088896341f,
-                      op.causal,
-                      whole};
+    const Calls calls = calls_of(op, rows);
+    const std::int64_t blocks = calls.tiles * op.q.dim(0) * op.q.dim(2);
     kit::launch(name, kernel,
-                {.grid = dim3(static_cast<unsigned>(tiles * op.q.dim(0) * op.q.dim(2))),
+                {.grid = dim3(static_cast<unsigned>(blocks)),
                  .block = dim3(static_cast<unsigned>(threads)),
                  .dynamic_shared = shared},
                 context.stream(), calls);

@@ -36,4 +36,21 @@ __device__ __forceinline__ void store_row(__half* row, const float (&out)[kOfLan
     }
 }
 
+// A query's online softmax so far.
+struct LaneState {
+    float out[kOfLane] = {}, top = minus_infinity(), sum = 0.0f;
+
+    __device__ __forceinline__ void take(const float (&q)[kOfLane], const __half* key, const __half* value,
+                                         const Calls& c) {
+        const float x = score(q, key, c.head_dim), before = top;
+        top = fmaxf(top, x);
+        const float shrink = shrink_of(before, top, c.scale), weight = weight_of(x, top, c.scale);
+        float values[kOfLane];
+        load_row(values, value, c.head_dim);
+        sum = sum * shrink + weight;
+#pragma unroll
+        for (int i = 0; i < kOfLane; ++i) out[i] = fmaf(weight, values[i], out[i] * shrink);
+    }
+};
+
 }  // namespace weft::inline WEFT_TARGET

@@ -5,6 +5,7 @@
 // Change      The first rung, as most collections have it.
 // Prediction  Fast enough; but floating-point addition is not associative and blocks come in any order, so two runs on
 //             the same input may differ in their last bits. The library promises equal bits.
+// Order       Free: a GPU's blocks add in the order in which they happen to come.
 #include "kit/ptx/atomic.cuh"
 #include "ladder/reduce/rows.h"
 

@@ -55,7 +55,11 @@ void Bench::add_weft() { add(implementation(Side::weft, options_.implementation)
 
 void Bench::add_entry(const OpEntry& other) {
     for (const Verdict& v : explain(other, instance_.call(), context())) {
-        if (v.reason.empty()) return add(entry(Side::baseline, other, v.implementation));
+        if (!v.reason.empty()) continue;
+        Callable callable = entry(Side::baseline, other, v.implementation);
+        callable.name = v.implementation;  // its only one: it has no configuration worth a name
+        callable.taken = nullptr;
+        return add(std::move(callable));
     }
 }
 
@@ -80,7 +84,8 @@ bool Bench::overwrites_inputs() const {
 
 std::string Bench::compare(const Callable& callable, std::size_t set) {
     const Outcome outcome = reference_->compare(rotation_[set]);
-    if (!outcome.passed || callable.side != Side::weft || !case_.contract().deterministic())
+    if (!outcome.passed || callable.side != Side::weft ||
+        !repeats_bits(case_, context().device(), callable.name))
         return outcome.why;
     if (first_bits_ == 0) first_bits_ = outcome.bits;
     return outcome.bits == first_bits_ ? "" : "two calls gave different bits";

@@ -15,6 +15,7 @@ namespace weft {
 namespace {
 
 constexpr double kMostCalls = 16384;  // in one graph
+constexpr double kLong = 50'000;      // microseconds
 
 // The time whose last calls are checked.
 Time checked_time(const Result& result, Cache cache) {
@@ -32,19 +33,21 @@ double host_us(const std::function<void()>& work) {
 Sampler::Sampler(Context& context, std::size_t sets, const SampleOptions& options)
     : context_(&context), sets_(sets), options_(options), clock_(context.device()) {}
 
-// Enough to fill a sample, each set equally often.
-std::size_t Sampler::calls_of(const Callable& callable, Time time, std::size_t sets) {
-    constexpr double kEagerShare = 0.25;  // of a sample's time: eager calls are long already
+double Sampler::once_us(const Callable& callable, Time time) {
     const auto few = [&] {
         for (int i = 0; i < 3; ++i) callable.call(0);
     };
-    const double once =
-        std::max(0.5, time == Time::device ? time_us(*context_, few) / 3
-                                           : host_us([&] {
-                                                 few();
-                                                 synchronize(context_->device(), context_->stream());
-                                             }) / 3);
-    const double wanted = options_.replay_us * (time == Time::eager ? kEagerShare : 1) / once;
+    const auto few_and_wait = [&] {
+        few();
+        synchronize(context_->device(), context_->stream());
+    };
+    return std::max(0.5, (time == Time::device ? time_us(*context_, few) : host_us(few_and_wait)) / 3);
+}
+
+// Enough to fill a sample, each set equally often.
+std::size_t Sampler::calls_of(double once_us, Time time, std::size_t sets) const {
+    constexpr double kEagerShare = 0.25;  // of a sample's time: eager calls are long already
+    const double wanted = options_.replay_us * (time == Time::eager ? kEagerShare : 1) / once_us;
     const auto rounds =
         static_cast<std::size_t>(std::clamp(wanted, 1.0, kMostCalls) / static_cast<double>(sets));
     // An eager sample may be of fewer calls than there are sets: the next sample goes on with other sets.
@@ -52,9 +55,14 @@ std::size_t Sampler::calls_of(const Callable& callable, Time time, std::size_t s
     return std::max<std::size_t>(1, rounds) * sets;
 }
 
-Sampler::Entry Sampler::make(const Callable& callable, Result& into, Time time, Cache cache) {
-    Entry entry{callable, &into, time, cache, cache == Cache::cold ? sets_ : 1, 1, {}};
-    entry.calls = calls_of(callable, time, entry.sets);
+Sampler::Entry Sampler::make(const Callable& callable, Result& into, Time time, Cache cache, double once_us) {
+    constexpr double kFewest = 3;  // a median of fewer is none
+    Entry entry{callable, &into, time, cache, cache == Cache::cold ? sets_ : 1};
+    entry.calls = calls_of(once_us, time, entry.sets);
+    entry.us = once_us * static_cast<double>(entry.calls);
+    const double wanted = options_.rounds;
+    entry.samples = static_cast<std::size_t>(
+        std::clamp(1e6 * options_.most_s / entry.us, std::min(kFewest, wanted), wanted));
     into.at(time, cache).emplace();
     if (time == Time::eager) return entry;
     if (callable.record) {
@@ -73,10 +81,11 @@ Sampler::Entry Sampler::make(const Callable& callable, Result& into, Time time, 
 void Sampler::add(const Callable& callable, Result& into) {
     std::vector<Entry> made;  // all of them or, where one can't be recorded, none
     for (const Time time : kTimes) {
-        for (const Cache cache : kCaches) {
-            if (time == Time::device ? callable.recordable : options_.eager || !callable.recordable)
-                made.push_back(make(callable, into, time, cache));
-        }
+        const bool timed =
+            time == Time::device ? callable.recordable : options_.eager || !callable.recordable;
+        if (!timed) continue;
+        const double us = once_us(callable, time);
+        for (const Cache cache : kCaches) made.push_back(make(callable, into, time, cache, us));
     }
     std::move(made.begin(), made.end(), std::back_inserter(entries_));
 }
@@ -93,8 +102,9 @@ void Sampler::sample(Entry& entry) {
     Timing& timing = *entry.result->at(entry.time, entry.cache);
     ClockReading reading;
     // Untimed, so that the timed one waits in the queue before the first is done: what the host needs to
-    // launch it is in no time.
-    if (entry.time == Time::device && context_->device().type == DeviceType::cuda) entry.replay();
+    // launch it is in no time. Beside a long one it is nothing.
+    const bool is_long = entry.us > kLong;
+    if (entry.time == Time::device && context_->device().type == DeviceType::cuda && !is_long) entry.replay();
     const double us = entry.time == Time::eager
                           ? eager_us(entry)
                           : time_us(*context_, entry.replay, [&] { reading = clock_.read(); });
@@ -112,7 +122,6 @@ void Sampler::run() {
     Random random(options_.seed, 3);
     std::vector<std::size_t> order(entries_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto wanted = static_cast<std::size_t>(options_.rounds);
     for (int round = 0; round < 2 * options_.rounds; ++round) {  // as many again where samples were dropped
         for (std::size_t i = order.size(); i > 1; --i) {
             std::swap(order[i - 1],
@@ -120,9 +129,10 @@ void Sampler::run() {
         }
         bool missing = false;
         for (const std::size_t i : order) {
-            const Timing& timing = *entries_[i].result->at(entries_[i].time, entries_[i].cache);
-            if (timing.samples.size() < wanted) sample(entries_[i]);
-            missing = missing || timing.samples.size() < wanted;
+            Entry& entry = entries_[i];
+            const Timing& timing = *entry.result->at(entry.time, entry.cache);
+            if (timing.samples.size() < entry.samples) sample(entry);
+            missing = missing || timing.samples.size() < entry.samples;
         }
         if (!missing) break;
     }

@@ -15,6 +15,8 @@ struct SampleOptions {
     double replay_us = 2000;  // a sample is of enough calls to take so long
     std::uint64_t seed = 0;
     bool eager = true;
+    // Of one side in one state of the caches: what takes longer than so many seconds gets fewer samples, but three.
+    double most_s = 1e9;
 };
 
 class Sampler {
@@ -37,12 +39,15 @@ class Sampler {
         Time time = Time::device;
         Cache cache = Cache::cold;
         std::size_t sets = 1, calls = 1;
-        std::function<void()> replay;  // of device time
+        std::size_t samples = 1;                 // how many are wanted
+        double us = 0;                           // that one takes, about
+        std::function<void()> replay = nullptr;  // of device time
     };
-    Entry make(const Callable& callable, Result& into, Time time, Cache cache);
+    Entry make(const Callable& callable, Result& into, Time time, Cache cache, double once_us);
     void sample(Entry& entry);
     double eager_us(const Entry& entry);
-    std::size_t calls_of(const Callable& callable, Time time, std::size_t sets);
+    double once_us(const Callable& callable, Time time);  // that a call takes, about
+    std::size_t calls_of(double once_us, Time time, std::size_t sets) const;
 
     Context* context_;
     std::size_t sets_;

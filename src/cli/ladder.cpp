@@ -1,5 +1,6 @@
 // weft ladder: the kernels that are there to be read, from naive to fast.
 #include "core/ladder.h"
+#include "core/ladder_layouts.h"
 
 #include <fmt/format.h>
 
@@ -14,10 +15,10 @@ namespace {
 
 using ladder::Rung;
 
-constexpr const char* kParts[] = {"Idea", "Change", "Prediction", "Right", "Wrong"};
+constexpr const char* kParts[] = {"Idea", "Change", "Prediction", "Order", "Right", "Wrong"};
 
 struct Arguments {
-    std::string word;
+    std::string word, layout;
     bool json = false;
 };
 
@@ -49,10 +50,27 @@ std::string topics_text(const std::vector<const Rung*>& rungs) {
 std::string rungs_text(const std::vector<const Rung*>& rungs) {
     std::vector<std::vector<std::string>> rows;
     for (const Rung* rung : rungs) {
-        const bool wrong = !rung->part("Wrong").empty();
-        rows.push_back({rung->name, wrong ? "wrong on purpose" : "", rung->title()});
+        const bool wrong = !rung->part("Wrong").empty(), free = !rung->part("Order").empty();
+        rows.push_back({rung->name, wrong ? "wrong on purpose" : free ? "order is free" : "", rung->title()});
     }
     return table(rows);
+}
+
+int show_layout(const std::string& name) {
+    if (const ladder::Layout* layout = ladder::find_layout(name)) {
+        std::cout << layout->rows();
+        return kPassed;
+    }
+    std::string known;
+    std::vector<std::string> names;
+    for (const ladder::Layout& layout : ladder::layouts()) {
+        known += fmt::format("\n  {:<11} {}", layout.name, layout.what);
+        names.push_back(layout.name);
+    }
+    throw Failure(names.empty() ? kUnsupported : kUsage,
+                  names.empty() ? "this build has no ladder for the emulator"
+                                : fmt::format("no layout is named '{}'{}; there are{}", name,
+                                              suggestion(name, names), known));
 }
 
 // No word: topics. A topic: its rungs. A rung: its lesson.
@@ -91,12 +109,14 @@ Command ladder_command() {
         "Examples:\n  weft ladder                      the topics\n"
         "  weft ladder softmax              a topic's rungs\n"
         "  weft ladder ladder/softmax/03_safe_f32               what a rung teaches\n"
-        "  weft verify softmax --implementation ladder/softmax/03_safe_f32\n",
+        "  weft verify softmax --implementation ladder/softmax/03_safe_f32\n"
+        "  weft ladder --layout fragments   which lane has which element, of the kernels' own code\n",
         [](CommandLine& line) -> std::function<int()> {
             auto a = std::make_shared<Arguments>();
             line.add("topic", &a->word, "a topic, or a rung");
+            line.add("--layout", &a->layout, "print the rows of a layout: banks, fragments, ring");
             line.add("--json", &a->json, "print JSON");
-            return [a] { return show(*a); };
+            return [a] { return a->layout.empty() ? show(*a) : show_layout(a->layout); };
         }};
 }
 

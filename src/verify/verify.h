@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "verify/comparison.h"
 
@@ -23,5 +24,9 @@ Context context_for(const OpEntry& op, Device device, const std::string& impleme
 
 // The implementation that takes a call in this context, with its configuration; "none" where none does.
 std::string taken_by(const Case& c, const void* call, Context& context);
+
+// Must two runs give the same bits by the implementation `taken` (a name, with its configuration)? A rung of the ladder
+// may leave the order of additions to a GPU and say so; the emulator runs both in the same order.
+bool repeats_bits(const Case& c, Device device, std::string_view taken);
 
 }  // namespace weft

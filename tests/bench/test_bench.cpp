@@ -63,6 +63,18 @@ TEST(Measuring, GivesEveryTimeOfEverySide) {
     EXPECT_EQ(m.best(Time::device, Cache::cold), nullptr) << "a copy is no rival";
 }
 
+// Not so few that they have no median.
+TEST(Measuring, WhatTakesLongGetsFewerSamples) {
+    BenchOptions options = quick();
+    options.sample.rounds = 9;
+    options.sample.most_s = 1e-9;
+    options.sample.eager = false;
+    const Measurement m = measured(Case::parse("probe x=fp32[16,64]"), options);
+    const auto& timing = m.weft()->at(Time::device, Cache::hot);
+    ASSERT_TRUE(timing) << m.weft()->why;
+    EXPECT_EQ(timing->us.samples, 4) << "three, and the one whose outputs are checked";
+}
+
 TEST(Measuring, WritesARowForEveryTime) {
     const Case c = Case::parse("probe x=fp32[16,64]");
     Bench bench(c, kCpu, quick());

@@ -16,7 +16,8 @@ std::set<std::string> files() {
     std::set<std::string> found;
     const std::filesystem::path root = WEFT_SOURCE_DIR;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "ladder")) {
-        if (entry.path().extension() != ".cu") continue;
+        const bool of_topic = entry.path().parent_path() != root / "ladder";
+        if (!of_topic || entry.path().extension() != ".cu") continue;
         found.insert(std::filesystem::relative(entry.path(), root).replace_extension().string());
     }
     return found;

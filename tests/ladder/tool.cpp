@@ -29,6 +29,23 @@ TEST(LadderTool, ListsTopicsRungsAndLessons) {
     EXPECT_THAT(rows.at(0).at("Wrong").get<std::string>(), HasSubstr("--values wide"));
 }
 
+TEST(LadderTool, PrintsLayoutsOfTheKernelsOwnCode) {
+    const Result banks = weft({"ladder", "--layout", "banks"});
+    EXPECT_EQ(banks.code, 0) << banks.error;
+    // Row 3 of a swizzled tile has its chunk 0 at place 3, which begins in bank 12.
+    EXPECT_THAT(banks.out, HasSubstr("plain,3,0,384,0\n"));
+    EXPECT_THAT(banks.out, HasSubstr("padded,3,0,432,12\n"));
+    EXPECT_THAT(banks.out, HasSubstr("swizzled,3,0,432,12\n"));
+    const Result fragments = weft({"ladder", "--layout", "fragments"});
+    EXPECT_THAT(fragments.out, HasSubstr("A,9,4,6,2\n"));  // the second register: eight rows below the first
+    EXPECT_THAT(fragments.out, HasSubstr("C,1,0,4,0\n"));
+    const Result ring = weft({"ladder", "--layout", "ring"});
+    EXPECT_THAT(ring.out, HasSubstr("2,bring,2,2\n3,bring,3,3\n4,use,0,0\n5,bring,4,0\n"));
+    const Result unknown = weft({"ladder", "--layout", "rings"});
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.error, HasSubstr("did you mean ring?"));
+}
+
 TEST(LadderTool, SuggestsForAWrongWord) {
     const Result topic = weft({"ladder", "softmx"}), rung = weft({"ladder", "ladder/softmax/03_safe"});
     EXPECT_EQ(topic.code, 2);

@@ -6,10 +6,11 @@ With nothing else asked for it prints the tables.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
-from weft.report import html, markdown, steps
+from weft.report import climbs, drawings, html, markdown, steps
 from weft.report.chain import lost_files
 from weft.report.rows import add_rows, problems, read
 
@@ -37,6 +38,14 @@ def check(folder: Path) -> int:
     return 1 if found else 0
 
 
+def write_learn(gpu: str) -> None:
+    """The ladder's tables and pictures."""
+    tool = Path(os.environ.get("WEFT_TOOL", ROOT / "build" / "release" / "weft"))
+    for path, text in (climbs.files(ROOT, gpu) | drawings.files(ROOT, tool)).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./weft report", description=__doc__)
     parser.add_argument("--evidence", type=Path, default=ROOT / "evidence", help="the folder of rows")
@@ -62,6 +71,13 @@ def main() -> int:
     parser.add_argument(
         "--docs", type=Path, nargs="?", const=ROOT / "docs" / "performance.md", help="write the tables there"
     )
+    parser.add_argument(
+        "--learn",
+        nargs="?",
+        const="h200",
+        metavar="GPU",
+        help="write the ladder's tables and pictures into docs/learn, of this card's evidence (h200)",
+    )
     parser.add_argument("--html", type=Path, help="write one page with pictures and filters there")
     given = parser.parse_args()
     if given.add:
@@ -83,9 +99,11 @@ def main() -> int:
         given.docs.write_text(markdown.render(given.evidence))
     if given.html:
         given.html.write_text(html.render(given.evidence))
+    if given.learn:
+        write_learn(given.learn)
     if given.check:
         return check(given.evidence)
-    if not given.docs and not given.html:
+    if not given.docs and not given.html and not given.learn:
         print(markdown.render(given.evidence))
     return 0
 

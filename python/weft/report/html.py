@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from weft.report import climbs
 from weft.report.compare import Comparison, badness, comparisons, refusal, title_of
 from weft.report.rows import read_all
 
@@ -53,8 +54,10 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def _comparisons(folder: Path) -> Iterator[tuple[Comparison, str, str]]:
-    """Of every file, with its card and suite; a pipeline once for each of weft's precisions."""
+    """Of every file but the ladder's, with its card and suite; a pipeline once for each of weft's precisions."""
     for path, rows in read_all(folder):
+        if path.stem == climbs.SUITE:
+            continue  # rungs are nobody's rivals; docs/learn has them
         for c in comparisons(rows):
             ours = [row for row in c.all if row["side"] == "weft"] if path.stem == "pipelines" else [c.weft]
             for row in ours or [None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from weft.report import sample
+from weft.report import climbs, sample
 from weft.report.chain import heads
 from weft.report.compare import Comparison, comparisons, refusal, summary, title_of, worst_first
 from weft.report.pack import Row
@@ -108,7 +108,9 @@ def render(folder: Path) -> str:
         for path, rows in files:
             found = comparisons(rows)
             head = heads(folder).get(f"{gpu}/{path.name}", {})
-            if path.stem == sample.SUITE:
+            if path.stem == climbs.SUITE:
+                parts.append(f"### {climbs.SUITE}\n\nIts tables are in [learn/climbs.md](learn/climbs.md).\n")
+            elif path.stem == sample.SUITE:
                 parts += sample.markdown(found)
             else:
                 parts += _pipelines(found) if path.stem == "pipelines" else _suite(path.stem, found)
