@@ -43,6 +43,7 @@ inline OwnedTensor allocate(DType dtype, std::initializer_list<std::int64_t> sha
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes);
 // Copies a dense tensor into another of the same dtype and number of elements, and waits.
 void copy(const Tensor& to, const Tensor& from);
+// Sets bytes on any device, and waits.
 void fill_bytes(void* data, Device device, int byte, std::size_t bytes);
 
 // Waits for all work on a stream of a device; throws what failed.

@@ -77,7 +77,13 @@ void copy(const Tensor& to, const Tensor& from) {
 void fill_bytes(void* data, Device device, int byte, std::size_t bytes) {
     if (bytes == 0) return;
     const cuda::DeviceGuard guard(device);
-    is_host(device) ? static_cast<void>(std::memset(data, byte, bytes)) : cuda::api().fill(data, byte, bytes);
+    if (is_host(device)) {
+        std::memset(data, byte, bytes);
+        return;
+    }
+    // CUDA fills device memory behind the call's back, and in no order with the streams of other libraries.
+    cuda::api().fill(data, byte, bytes);
+    cuda::api().synchronize(nullptr);
 }
 
 void synchronize(Device device, Stream stream) {
