@@ -93,6 +93,7 @@ std::vector<Callable> card_calls(Context& context, double bytes, double rotated)
             read(at, each, sums, *c);
         },
         [memory, c](std::size_t set) {
+            synchronize(c->device(), c->stream());
             fill_bytes(memory->at(set), c->device(), kPattern, static_cast<std::size_t>(memory->each));
             return check_read(*memory, set, *c);
         }));

@@ -275,11 +275,11 @@ class MixedRow {
             if ((!kRagged || vectors) && is_whole_octet(octet_of(v))) use(v, OctetPlace::whole(octet_of(v)));
         }
         if constexpr (kRagged) {
-            if (vectors && !partial_) return;
 #pragma unroll
             for (int v = 0; v < kOctets; ++v) {
                 const int octet = octet_of(v);
-                if (octet < octets_ && !(vectors && is_whole_octet(octet))) use(v, place_of(octet));
+                const bool done = vectors && is_whole_octet(octet);
+                if (octet < octets_ && !done) use(v, place_of(octet));
             }
         }
     }
@@ -367,10 +367,6 @@ class MixedRow {
         const OctetRow beside = sum ? row_of(in_.residual) : next;
         chunk_ = chunk;
         asked_ = false;
-        partial_ = false;
-#pragma unroll
-        for (int v = 0; v < kOctets; ++v)
-            partial_ = partial_ || (octet_of(v) < octets_ && !is_whole_octet(octet_of(v)));
         fetch(x, held_, policy);
         fetch(beside, beside_, policy);
         widen(x.dtype, held_);
@@ -414,7 +410,6 @@ class MixedRow {
     int octets_, tail_, most_;     // of the row; where it ends in the last one; of any row
     int whole_begin_, whole_end_;  // octets all of whose elements are in the row
     int chunk_ = 0, brought_ = 0;
-    bool partial_ = false;  // some octet of the thread's part of the chunk is not whole
     Octets held_, beside_;
     bool asked_ = false;  // for the operand that load() was told of
 };
