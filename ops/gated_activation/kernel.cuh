@@ -9,6 +9,24 @@ namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
 
+// What few calls ask for has one copy of its code, which they share: a bias, and PyTorch's forms and roundings.
+template <int N>
+__device__ __noinline__ void add_bias(const kit::VectorRows& bias, std::int64_t column, int count, bool eager,
+                                      DType dtype, float (&to)[N]) {
+    float terms[N];
+    kit::load_floats(bias, 0, column, count, 0.0f, terms);
+#pragma unroll 1
+    for (int i = 0; i < N; ++i) {
+        to[i] += terms[i];
+        if (eager) to[i] = kit::round_as(dtype, to[i]);
+    }
+}
+__device__ __noinline__ float eager_activation(Activation activation, DType dtype, float x) {
+    return kit::round_as(dtype, activation == Activation::silu        ? kit::eager::silu(x)
+                                : activation == Activation::gelu_tanh ? kit::eager::gelu_tanh(x)
+                                                                      : kit::eager::gelu_erf(x));
+}
+
 // Where the products come from. Multiplier and biases are one a column, or absent.
 struct GateAndUp {
     kit::VectorRows gate, up, multiplier, gate_bias, up_bias;
@@ -26,16 +44,13 @@ struct GateAndUp {
     __device__ __forceinline__ void add_biases(std::int64_t column, float (&g)[N], float (&u)[N]) const {
         const auto add = [&](const kit::VectorRows& bias, float (&to)[N]) {
             if (bias.data == nullptr) return;
-            float terms[N];
-            kit::load_floats(bias, 0, column, kit::left<N>(dim, column), 0.0f, terms);
-#pragma unroll
-            for (int i = 0; i < N; ++i) to[i] = rounded(to[i] + terms[i]);
+            float sums[N];  // what a call changes lies in memory; all others keep their values in registers
+            memcpy(sums, to, sizeof(sums));
+            add_bias(bias, column, kit::left<N>(dim, column), eager, gate.dtype, sums);
+            memcpy(to, sums, sizeof(sums));
         };
         add(gate_bias, g);
         add(up_bias, u);
-    }
-    __device__ __forceinline__ float rounded(float value) const {
-        return eager ? kit::round_as(gate.dtype, value) : value;
     }
 };
 
@@ -51,13 +66,7 @@ __device__ __forceinline__ void gated(const GateAndUp& in, std::int64_t column, 
     if constexpr (kLong) {
         in.add_biases(column, g, u);
         if (in.eager) {
-            if (in.activation == Activation::silu) {
-                multiply([&](float x) { return in.rounded(kit::eager::silu(x)); });
-            } else if (in.activation == Activation::gelu_tanh) {
-                multiply([&](float x) { return in.rounded(kit::eager::gelu_tanh(x)); });
-            } else {
-                multiply([&](float x) { return in.rounded(kit::eager::gelu_erf(x)); });
-            }
+            multiply([&](float x) { return eager_activation(in.activation, in.gate.dtype, x); });
             return;  // the store rounds the product
         }
     }

@@ -1,4 +1,4 @@
-// The row of a mixed kernel: one kernel an op for all that uniform kernels (kit/row.cuh) do not take. Operands are of
+// The row of a mixed kernel: two kernels an op for all that uniform kernels (kit/row.cuh) do not take. Operands are of
 // any dtype and any row, rows of any length, and need not begin where a vector may.
 //
 // A row is dealt to the threads of a Group in octets, eight neighbouring elements each, in turn: slot v of thread t is

@@ -7,8 +7,8 @@
 //   store  store_row(RowOutput) of kit/row_store.cuh: 16 bits, fp32, or fp8 with a static scale or one a row.
 //
 // A kernel is compiled for a RowForm. Here are the uniform ones, which production calls: all that is read is stored
-// alike, and a thread's loads are all on their way before the first is needed. All other calls take the op's mixed kernel
-// (kit/mixed_row.cuh).
+// alike, and a thread's loads are all on their way before the first is needed. All other calls take the op's mixed
+// kernels (kit/mixed_row.cuh).
 //
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 #pragma once
