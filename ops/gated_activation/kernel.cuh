@@ -11,8 +11,8 @@ inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit 
 
 // What few calls ask for has one copy of its code, which they share: a bias, and PyTorch's forms and roundings.
 template <int N>
-__device__ __noinline__ void add_bias(const kit::VectorRows& bias, std::int64_t column, int count, bool eager,
-                                      DType dtype, float (&to)[N]) {
+[[gnu::noinline]] __device__ void add_bias(const kit::VectorRows& bias, std::int64_t column, int count,
+                                           bool eager, DType dtype, float (&to)[N]) {
     float terms[N];
     kit::load_floats(bias, 0, column, count, 0.0f, terms);
 #pragma unroll 1
@@ -21,7 +21,7 @@ __device__ __noinline__ void add_bias(const kit::VectorRows& bias, std::int64_t 
         if (eager) to[i] = kit::round_as(dtype, to[i]);
     }
 }
-__device__ __noinline__ float eager_activation(Activation activation, DType dtype, float x) {
+[[gnu::noinline]] __device__ float eager_activation(Activation activation, DType dtype, float x) {
     return kit::round_as(dtype, activation == Activation::silu        ? kit::eager::silu(x)
                                 : activation == Activation::gelu_tanh ? kit::eager::gelu_tanh(x)
                                                                       : kit::eager::gelu_erf(x));
