@@ -26,16 +26,19 @@ __device__ __forceinline__ float of_channel(const void* data, DType dtype, std::
                                             float absent) {
     return data != nullptr ? kit::load_as(dtype, data, channel) : absent;
 }
+// As PyTorch's operators round it. Few calls ask for this code, which is long: one copy of it is enough.
+[[gnu::noinline]] __device__ float eager_scaled(const ChannelParams& p, float x, float factor, float weight,
+                                                float bias) {
+    const auto rounded = [&](float y) { return kit::round_as(p.out_dtype, y); };
+    float y = rounded(__fmul_rn(rounded(x / factor), p.root));
+    if (p.weight != nullptr) y = rounded(__fmul_rn(y, weight));
+    if (p.bias != nullptr) y = rounded(__fadd_rn(y, bias));
+    return p.silu ? kit::eager::silu(y) : y;
+}
 // `factor` as factor_of or given_factor gives it.
 __device__ __forceinline__ float scaled(const ChannelParams& p, float x, float factor, float weight,
                                         float bias) {
-    if (p.eager) {
-        const auto rounded = [&](float y) { return kit::round_as(p.out_dtype, y); };
-        float y = rounded(__fmul_rn(rounded(x / factor), p.root));
-        if (p.weight != nullptr) y = rounded(__fmul_rn(y, weight));
-        if (p.bias != nullptr) y = rounded(__fadd_rn(y, bias));
-        return p.silu ? kit::eager::silu(y) : y;
-    }
+    if (p.eager) return eager_scaled(p, x, factor, weight, bias);
     const float y = x * factor * weight + bias;
     return p.silu ? kit::silu(y) : y;
 }
