@@ -15,6 +15,8 @@ from weft._op import OPS, PACKED, Op
 
 # Ops of which some results have a shape that only these inputs say; without them there is the destination form alone.
 SHAPED_BY = {"copy": "x", "scale_layout": "linear"}
+# And those of whose shaping input an axis is a product of sizes.
+HAVE_PRODUCTS = {"qkv_split_rope"}
 
 
 @dataclass
@@ -73,7 +75,11 @@ class Case:
     @property
     def is_functional(self) -> bool:
         """Whether the shapes of all results follow from the inputs."""
-        return SHAPED_BY.get(self.op.name, next(iter(self.inputs), None)) in self.inputs
+        shaping = SHAPED_BY.get(self.op.name, next(iter(self.inputs), None))
+        if shaping not in self.inputs:
+            return False
+        # A product of sizes that is 0 does not say what its factors are.
+        return self.op.name not in HAVE_PRODUCTS or 0 not in self.inputs[shaping].shape
 
     @property
     def is_packed(self) -> bool:

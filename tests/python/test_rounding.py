@@ -62,7 +62,7 @@ def test_gates_picked_from_a_table():
 @pytest.mark.parametrize("pairs", ["half", "interleaved"])
 def test_rope(pairs, dtype):
     torch.manual_seed(14)
-    x, cos, sin = draw(2, 9, 3, 32, dtype=dtype), *draw(2, 9, 16, dtype=dtype)
+    x, cos, sin = (draw(*shape, dtype=dtype) for shape in ((2, 9, 3, 32), (9, 16), (9, 16)))
     halves = x.chunk(2, -1) if pairs == "half" else (x[..., ::2], x[..., 1::2])
     turned = torch.cat((-halves[1], halves[0]), -1)
     if pairs == "interleaved":

@@ -1,0 +1,80 @@
+// Octets: eight neighbouring elements of a row, the unit of mixed row kernels (kit/mixed_row.cuh).
+#pragma once
+
+#include "kit/convert.cuh"
+#include "kit/row_plan.h"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+// Of a row, that a thread holds at a time.
+inline constexpr int kOctets = weft::detail::kMixedVectors;
+
+// What a thread has of an operand: as it is stored, where two-byte elements take the first half of an octet; or in fp32.
+struct Octets {
+    float at[kOctets][kOctet];
+
+    // use(slot, octet) for one after the other by one copy of its code, which finds each in the first one's registers.
+    template <class F>
+    __device__ __forceinline__ void in_turn(F use) {
+#pragma unroll 1
+        for (int v = 0; v < kOctets; ++v) {
+            use(v, at[0]);
+#pragma unroll
+            for (int i = 0; i < kOctet; ++i) {
+                const float first = at[0][i];
+#pragma unroll
+                for (int next = 1; next < kOctets; ++next) at[next - 1][i] = at[next][i];
+                at[kOctets - 1][i] = first;
+            }
+        }
+    }
+};
+
+// An octet of a row. `mask`: a bit for each element that is in it, of most all eight.
+struct OctetPlace {
+    int octet;
+    unsigned mask;
+    bool vector;  // is moved as one
+
+    __device__ __forceinline__ static OctetPlace whole(int octet) { return {octet, 0xff, true}; }
+    __device__ __forceinline__ bool has(int i) const { return (mask >> i & 1) != 0; }
+};
+
+__device__ __forceinline__ int stored_bytes(DType dtype) {
+    return dtype == DType::fp32 ? 4 : dtype == DType::bf16 || dtype == DType::fp16 ? 2 : 1;
+}
+
+// The same word, but the compiler cannot tell what it is made of, and does not keep the halves apart.
+__device__ __forceinline__ float opaque(unsigned word) {
+#if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(word));
+#endif
+    return __uint_as_float(word);
+}
+
+// Elements of an octet one by one, as words of two or of one; 0 where the octet has none.
+__device__ __forceinline__ void fetch_singly(const std::uint16_t* from, const OctetPlace& place,
+                                             float (&to)[kOctet]) {
+#pragma unroll
+    for (int i = 0; i < kOctet / 2; ++i) {
+        unsigned word = place.has(2 * i) ? from[2 * i] : 0u;
+        if (place.has(2 * i + 1)) word |= static_cast<unsigned>(from[2 * i + 1]) << 16;
+        to[i] = opaque(word);
+    }
+}
+__device__ __forceinline__ void fetch_singly(const float* from, const OctetPlace& place,
+                                             float (&to)[kOctet]) {
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) to[i] = place.has(i) ? from[i] : 0.0f;
+}
+
+// An operand's row for the thread's row of x.
+struct OctetRow {
+    // Where its octets begin, perhaps before its first element; null: every element is `fill`.
+    char* data = nullptr;
+    DType dtype = DType::fp32;
+    bool aligned = true;  // its octets are vectors
+    float fill = 0.0f;
+};
+
+}  // namespace weft::inline WEFT_TARGET::kit
