@@ -78,6 +78,18 @@ TEST(LayerNorm, RowsOfAClusterWhoseThreadsAreFull) {
         test::expect_right(line, "rows", "vectors=8x8 rows=1 cluster=8");
     }
 }
+// Longer than the largest cluster holds: read again for each pass and each output, from memory that an output may be.
+TEST(LayerNorm, RowsInChunks) {
+    for (const char* line : {
+             "layer_norm x=bf16[1,300000] mod_scale=bf16[300000] mod_scale2=bf16[300000] out=@x "
+             "out2=bf16[1,300000]",
+             "layer_norm x=bf16[1,300001] weight=fp32[300001] out=fp8_e4m3[1,300001] token_scale=fp32[1]",
+             "layer_norm x=bf16[1,300000] weight=fp32[300000] residual=bf16[1,300000] residual_out=@x "
+             "out=bf16[1,300000]",
+         }) {
+        test::expect_right(line, "rows", "vectors=4x8 rows=1 cluster=8 mixed");
+    }
+}
 #endif
 
 }  // namespace

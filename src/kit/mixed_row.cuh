@@ -106,7 +106,7 @@ class MixedRow {
     __device__ __forceinline__ void combine_next(const RowOperand& next, float fill, F f) {
         if (!asked_) fetch(row_of(next, fill), beside_);
         asked_ = false;
-        widen(next.data == nullptr || next.single ? DType::fp32 : next.dtype, beside_);
+        widen(next.data == nullptr || next.single ? DType::fp32 : next.dtype, beside_.at);
 #pragma unroll
         for (int v = 0; v < kOctets; ++v) {
 #pragma unroll
@@ -133,17 +133,14 @@ class MixedRow {
     template <class F>
     __device__ __forceinline__ void each_octet_of(const OctetRow& from, F f) const {
         each_place(from.aligned, [&](int v, const OctetPlace& place) {
-            float octet[kOctet];
+            float octet[1][kOctet];
             if (from.data == nullptr) {
-                fill(from.fill, octet);
+                fill(from.fill, octet[0]);
             } else {
-                fetch_octet(from, place, octet);
-                with_wide_type(from.dtype, [&](auto* type) {
-                    using T = std::remove_pointer_t<decltype(type)>;
-                    if constexpr (sizeof(T) == 2) widen_octet<T>(octet);
-                });
+                fetch_octet(from, place, octet[0]);
+                widen(from.dtype, octet);
             }
-            f(v, octet);
+            f(v, octet[0]);
         });
     }
 
@@ -266,13 +263,14 @@ class MixedRow {
             octet[2 * i + 1] = two[1];
         }
     }
-    // Of all that an array of octets, or one, holds.
-    __device__ __forceinline__ static void widen(DType stored, Octets& octets) {
+    // Octets as they were fetched become fp32, in place.
+    template <int kCount>
+    __device__ __forceinline__ static void widen(DType stored, float (&octets)[kCount][kOctet]) {
         with_wide_type(stored, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
             if constexpr (sizeof(T) == 2) {
 #pragma unroll
-                for (auto& octet : octets.at) widen_octet<T>(octet);
+                for (auto& octet : octets) widen_octet<T>(octet);
             }
         });
     }
@@ -299,9 +297,9 @@ class MixedRow {
         asked_ = false;
         fetch(x, held_, policy);
         fetch(beside, beside_, policy);
-        widen(x.dtype, held_);
+        widen(x.dtype, held_.at);
         if (sum) {
-            widen(beside.dtype, beside_);
+            widen(beside.dtype, beside_.at);
             add(beside.dtype);
             fetch(next, beside_);
         }

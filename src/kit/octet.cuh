@@ -52,7 +52,8 @@ __device__ __forceinline__ float opaque(unsigned word) {
     return __uint_as_float(word);
 }
 
-// Elements of an octet one by one, as words of two or of one; 0 where the octet has none.
+// Elements of an octet one by one, as loads of the whole octet would leave them in `to`: two of two bytes share a word.
+// An element that is not in it is 0.
 __device__ __forceinline__ void fetch_singly(const std::uint16_t* from, const OctetPlace& place,
                                              float (&to)[kOctet]) {
 #pragma unroll

@@ -126,8 +126,9 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
     row.load(p.maps[0].scale, p.maps[0].no_scale());
     group.begin();
     const Moments m = statistics(row, group, [] {});
+    // The second first: out may be the memory of x, which a row in chunks reads again for each output.
 #pragma unroll 1
-    for (int output = 0; output < p.outputs; ++output) {
+    for (int output = p.outputs - 1; output >= 0; --output) {
         const GroupScales* groups = output == 0 && p.groups.data != nullptr ? &p.groups : nullptr;
         store_mixed(row, group, output == 0 ? p.to : p.second, groups, [&] { map_chunk(row, p, m, output); });
     }

@@ -87,8 +87,8 @@ __device__ __forceinline__ void store_chunk(MixedRow<kRagged>& row, const RowOut
     });
 }
 
-// Of a mixed row: map() makes the chunk's results, beside it, once; of a row in chunks twice where each has a scale. All threads of
-// the block call this.
+// Of a mixed row: map() makes the chunk's results, beside it, once; of a row in chunks twice where each has a scale. All
+// threads of the block call this.
 template <bool kRagged, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_mixed(MixedRow<kRagged>& row, Group<kScope>& group, const RowOutput& to,
                                             const GroupScales* groups, const Map& map) {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
-from playwright.sync_api import sync_playwright
 
-from tests.bench.test_page import WIDTHS, browser_file
+from tests.bench.conftest import WIDTHS
 from tests.paths import ROOT
 
 LEARN, SHOTS = ROOT / "docs" / "learn", ROOT / "build" / "learn"
@@ -20,14 +18,6 @@ STYLE = (
     "img { max-width: 100% } pre { overflow: auto } table { display: block; overflow: auto }"
     "code { overflow-wrap: anywhere } pre code { overflow-wrap: normal }"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=browser_file(), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.mark.parametrize("width", WIDTHS)

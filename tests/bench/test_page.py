@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import sync_playwright
 from weft.report import html
 
 from tests.bench import made_up
+from tests.bench.conftest import WIDTHS, browser_file
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "build" / "report"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
 @pytest.fixture(scope="module")
@@ -25,22 +23,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = folder / "report.html"
     file.write_text(html.render(made_up.evidence(folder)))
     return file
-
-
-def browser_file() -> str:
-    """A page that nobody has looked at is no page that works: without a browser these tests fail."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.fail("no browser is installed: apt-get install --no-install-recommends chromium")
-    return found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=browser_file(), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(params=WIDTHS)
