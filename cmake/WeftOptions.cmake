@@ -43,6 +43,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 # g++ 12 takes std::sort of a short array to reach beyond it, and says so where the header is precompiled.
 set(WEFT_WARNINGS -Wall -Wextra -Werror -Wno-array-bounds)
 set(WEFT_SANITIZE_FLAGS "")
+set(WEFT_LIGHT_OPTIONS "")  # for what does little work itself
 if(WEFT_SANITIZE STREQUAL "address")
   # Without the checks of what AddressSanitizer sees at the access itself: they are a quarter of an emulated kernel's
   # compilation.
@@ -54,6 +55,8 @@ elseif(NOT WEFT_SANITIZE STREQUAL "")
 endif()
 if(WEFT_SANITIZE_FLAGS)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1 -fno-omit-frame-pointer")
+  # Parsers and tests are long in templates: optimised, they take twice as long to compile.
+  set(WEFT_LIGHT_OPTIONS -O0)
   # g++ 12 misjudges instrumented code with these two.
   list(APPEND WEFT_WARNINGS -Wno-maybe-uninitialized -Wno-stringop-overflow)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${WEFT_SANITIZE_FLAGS}>")

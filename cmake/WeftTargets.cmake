@@ -50,8 +50,22 @@ function(weft_precompile target)
 endfunction()
 
 # Shared, so that every op's static registration is there for whoever links it.
-file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/version.cpp" CONTENT
-     "namespace weft { extern const char* const kVersion; const char* const kVersion = \"${PROJECT_VERSION}\"; }\n")
+# Its version, CUDA's, and the architectures that it holds machine code for; the last two are empty without nvcc.
+set(_cuda_version "")
+set(_cuda_architectures "")
+if(WEFT_HAS_CUDA)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" _cuda_version "${CMAKE_CUDA_COMPILER_VERSION}")
+  string(REPLACE ";" " " _cuda_architectures "${CMAKE_CUDA_ARCHITECTURES}")
+  string(REPLACE "-real" "" _cuda_architectures "${_cuda_architectures}")
+endif()
+set(_facts "")
+foreach(_fact "kVersion=${PROJECT_VERSION}" "kCudaVersion=${_cuda_version}"
+        "kCudaArchitectures=${_cuda_architectures}")
+  string(REGEX REPLACE "^([^=]*)=(.*)$"
+         "extern const char* const \\1;\nconst char* const \\1 = \"\\2\";\n" _fact "${_fact}")
+  string(APPEND _facts "${_fact}")
+endforeach()
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/version.cpp" CONTENT "namespace weft {\n${_facts}}\n")
 add_library(libweft SHARED "${CMAKE_BINARY_DIR}/generated/version.cpp" ${WEFT_LIBRARY_SOURCES})
 set_target_properties(libweft PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
@@ -126,6 +140,7 @@ endif()
 if(WEFT_CLI_SOURCES)
   weft_part(weft_cli ${WEFT_CLI_SOURCES})
   target_link_libraries(weft_cli PRIVATE CLI11::CLI11)
+  target_compile_options(weft_cli PRIVATE ${WEFT_LIGHT_OPTIONS})
   list(APPEND WEFT_PARTS weft_cli)
 endif()
 if(EXISTS "${CMAKE_SOURCE_DIR}/src/cli/main.cpp")

@@ -47,6 +47,8 @@ function(weft_test name)
     target_compile_options(test_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_EMULATOR_OPTIONS}>"
                            $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
     target_link_libraries(test_${name} PRIVATE Boost::headers)
+  else()
+    target_compile_options(test_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${WEFT_LIGHT_OPTIONS}>)
   endif()
 endfunction()
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <typeindex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "weft/device_info.h"
@@ -51,6 +52,8 @@ class Context {
     // Scratch of at least `bytes`, 256-byte aligned, valid until the next call that asks for more. One call's
     // scratch is the next call's on the same stream. Throws where growth is needed during capture.
     void* scratch(std::size_t bytes);
+    // The most bytes that were asked of scratch since the last time of asking: what lies behind them is no call's.
+    std::size_t take_scratch_asked() { return std::exchange(scratch_asked_, 0); }
     // Waits for the stream where scratch was ever taken: then the context can go without freeing memory that queued
     // work still uses. Destroying it does not wait, since the stream may be gone by then.
     void finish();
@@ -73,6 +76,7 @@ class Context {
     void* scratch_ = nullptr;
     std::size_t scratch_bytes_ = 0;
     std::unordered_map<std::type_index, std::shared_ptr<void>> slots_;
+    std::size_t scratch_asked_ = 0;
 };
 
 }  // namespace weft

@@ -166,17 +166,6 @@ void row_norm(Describe<Op>& op) {
         });
 }
 
-// Of a norm whose bits are PyTorch's: what its chain of operators has not.
-template <class Op>
-std::optional<Violation> no_modulation(const Op& call) {
-    for (const auto& [field, tensor] :
-         {std::pair{"gate", &call.gate}, std::pair{"mod_scale", &call.mod_scale},
-          std::pair{"mod_shift", &call.mod_shift}, std::pair{"out2", &call.out2}}) {
-        if (*tensor) return Violation{field, "expected none with rounding=eager: the chain has none"};
-    }
-    return {};
-}
-
 // Where a rotary embedding's angles come from: each token's position, and tables or a base. The op has
 // tokens(), head_dim() and rotated().
 template <class Op>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/attention/policy.h"
+#include "tests/ops/emulated.h"
 #include "verify/verify.h"
 #include "weft/case.h"
 #include "weft/roofline.h"
@@ -158,6 +159,7 @@ constexpr Shape kShapes[] = {
 TEST(AttentionPolicy, FitsEveryDeviceThatItAccepts) {
     for (const std::string& name : device_names()) {
         const DeviceInfo& device = *find_device(name);
+        if (device.arch < 80) continue;  // no op takes a call there
         for (const Shape& shape : kShapes) {
             const attention::Config c = attention::choose(shape.problem(), device);
             SCOPED_TRACE(name + " " + shape.name + ": " + attention::to_string(c));
@@ -191,18 +193,7 @@ TEST(AttentionPolicy, FillsAHopperCard) {
 // ------------------------------------------------
 
 #if WEFT_HAS_EMULATOR
-Outcome verify_as(const char* line, const char* device) {
-    Case c = Case::parse(line);
-    c.infer();
-    Reference reference(Instance(c, kCpu, 7, Values::usual));
-    Context context(kEmulator);
-    DeviceInfo info = *find_device(device);
-    info.type = DeviceType::emulator;
-    context.set_info(info);
-    const Instance result(c, kEmulator, 7, Values::usual);
-    result.run(context);
-    return reference.compare(result);
-}
+using test::verify_as;
 
 attention::Config config_of(const char* line, const char* device) {
     Case c = Case::parse(line);

@@ -8,8 +8,9 @@
 namespace weft {
 
 // out[…, :] = table[ids[…], :] · scale, the product in fp32 and rounded once. Gemma multiplies by √width
-// rounded to the activation's dtype: give that number as `scale` for equal bits. An id outside the table is
-// an error on the CPU and a row of zeros on a device, which never reads outside the table.
+// rounded to the activation's dtype: give that number as `scale` for equal bits. The id -1 is a row of zeros
+// (padding). Any other id outside the table is an error on the CPU and a row of zeros on a device, which never reads
+// outside the table.
 struct Embedding {
     static constexpr std::string_view kName = "embedding";
 
@@ -23,9 +24,9 @@ inline const Contract& Embedding::contract() {
     using Op = Embedding;
     static const Contract contract =
         Describe<Op>(std::string(kName), "out[…, :] = table[ids[…], :] · scale")
-            .in("ids", &Op::ids, "...", kIndex, "row numbers")
+            .in("ids", &Op::ids, "...", kIndex, "row numbers; -1: a row of zeros")
             .layout(Layout::dense)
-            .fill(Fill::index("vocab").outside_is_defined())
+            .fill(Fill::index("vocab").or_minus_one().outside_is_defined())
             .in("table", &Op::table, "vocab dim", kFloat, "one row a token")
             .out("out", &Op::out, "... dim", kFloat, "the rows")
             .option("scale", &Op::scale, -1e30, 1e30, "what every element is multiplied by", {1, 45.25})

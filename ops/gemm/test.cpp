@@ -258,6 +258,7 @@ TEST(Gemm, ConfigurationsFitEveryDevice) {
     ASSERT_LT(std::max({m, n, k}), table[0].size());
     for (const std::string& device_name : device_names()) {
         const DeviceInfo& device = *find_device(device_name);
+        if (device.arch < 80) continue;  // no op takes a call there
         for (std::size_t row = 1; row < table.size(); ++row) {
             const auto size = [&](std::size_t column) { return std::stoll(table[row][column]); };
             Gemm op{};

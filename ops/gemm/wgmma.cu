@@ -11,7 +11,7 @@ namespace {
 struct Launch {
     WgmmaArguments args;
     WgmmaMaps maps;
-    WgmmaTile tile;
+    gemm::WgmmaConfig config;
     Stream stream;
 };
 
@@ -67,10 +67,10 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
     return maps;
 }
 
-template <class A, class B, WgmmaTile kTile>
+template <class A, class B, bool kPromoted, WgmmaTile kTile>
 void launch_tile(const Launch& l) {
     static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
-    kit::launch("gemm_wgmma", gemm_wgmma<A, B, kTile.tokens, kTile.gated>,
+    kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated>,
                 {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster),
                  .block = WgmmaTile::kThreads,
                  .cluster = static_cast<unsigned>(l.args.cluster),
@@ -79,11 +79,11 @@ void launch_tile(const Launch& l) {
                 l.stream, l.args, l.maps);
 }
 
-template <class A, class B>
+template <class A, class B, bool kPromoted>
 void launch_pair(const Launch& l) {
     const auto among = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-        (void)((l.tile == gemm::kWgmmaTiles[kIndex] &&
-                (launch_tile<A, B, gemm::kWgmmaTiles[kIndex]>(l), true)) ||
+        (void)((l.config.tile == gemm::kWgmmaTiles[kIndex] &&
+                (launch_tile<A, B, kPromoted, gemm::kWgmmaTiles[kIndex]>(l), true)) ||
                ...);
     };
     among(std::make_index_sequence<std::size(gemm::kWgmmaTiles)>{});
@@ -106,16 +106,19 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
                  .swapped = op.up && op.up.data < op.b.data,
                  .plain = !op.a_scale && !op.b_scale && !op.up_scale && !op.bias && !op.up_bias},
         .maps = maps_of(op, p, config),
-        .tile = config.tile,
+        .config = config,
         .stream = context.stream(),
     };
     kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2>(op.a.dtype, [&](auto* type) {
         using A = std::remove_pointer_t<decltype(type)>;
         if constexpr (sizeof(A) == 2) {
-            launch_pair<A, A>(l);
+            launch_pair<A, A, false>(l);
+        } else if (!config.promoted) {
+            launch_pair<kit::e4m3, kit::e4m3, false>(l);
         } else {
-            kit::with_one_of<kit::e4m3, kit::e5m2>(
-                op.b.dtype, [&](auto* other) { launch_pair<A, std::remove_pointer_t<decltype(other)>>(l); });
+            kit::with_one_of<kit::e4m3, kit::e5m2>(op.b.dtype, [&](auto* other) {
+                launch_pair<A, std::remove_pointer_t<decltype(other)>, true>(l);
+            });
         }
     });
 }

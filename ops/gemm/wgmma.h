@@ -22,6 +22,9 @@ struct WgmmaTile {
     static constexpr int kMostShared = 227 * 1024;            // of a block
 
     constexpr int sums() const { return tokens / 2; }  // of a thread
+    // Whose products a thread holds beside its sums at first, where they are promoted; then those of the rest. (In the
+    // other order ptxas spills those of 248.)
+    constexpr int promoted_tokens() const { return tokens > 176 ? tokens - 128 : tokens; }
     constexpr int results() const { return gated ? sums() / 2 : sums(); }
     constexpr int features() const { return gated ? kRows / 2 : kRows; }
     constexpr int warpgroup_features() const { return features() / kWarpgroups; }
@@ -53,7 +56,8 @@ inline constexpr WgmmaTile kWgmmaTiles[] = {{256, true},  {248, true},  {128, tr
 
 struct WgmmaConfig {
     WgmmaTile tile;
-    int cluster = 1;  // blocks, of neighbouring features, that share the panels of their tokens: 1 or 2
+    int cluster = 1;        // blocks, of neighbouring features, that share the panels of their tokens: 1 or 2
+    bool promoted = false;  // fp8's products are summed in fp32, not in the tensor cores' short accumulator
 };
 
 // Why not wgmma; null where it takes the call.

@@ -123,6 +123,19 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, Wgm
     }
 }
 
+// Where a warpgroup's rows of the weights and all tokens lie in a stage.
+struct StageOperands {
+    kit::MatrixDescriptor weights, tokens;
+    __device__ __forceinline__ StageOperands(const char* stage, WgmmaTile tile, int group)
+        : weights(descriptor(stage + group * 64 * WgmmaTile::kRowBytes)),
+          tokens(descriptor(stage + tile.weight_bytes())) {}
+
+   private:
+    __device__ __forceinline__ static kit::MatrixDescriptor descriptor(const char* panel) {
+        return kit::matrix_descriptor(panel, kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
+    }
+};
+
 // A warpgroup's sums of one tile. The products of a stage are issued before those of the one before are
 // waited for, whose stage is then released.
 template <class A, class B, WgmmaTile kTile>
@@ -130,15 +143,11 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const
                                               unsigned& item, const WgmmaArguments& args, int group) {
     for (int step = 0; step < args.steps; ++step, ++item) {
         kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
-        const char* stage = shared.stage(item);
-        const auto weights = kit::matrix_descriptor(stage + group * 64 * WgmmaTile::kRowBytes,
-                                                    kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
-        const auto tokens = kit::matrix_descriptor(stage + kTile.weight_bytes(), kit::Swizzle::bytes128,
-                                                   8 * WgmmaTile::kRowBytes);
+        const StageOperands at(shared.stage(item), kTile, group);
         kit::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i) {
-            kit::wgmma<B, A, kTile.tokens>(sums, weights.moved(32 * i), tokens.moved(32 * i),
+            kit::wgmma<B, A, kTile.tokens>(sums, at.weights.moved(32 * i), at.tokens.moved(32 * i),
                                            step > 0 || i > 0);
         }
         kit::wgmma_commit();
@@ -150,6 +159,44 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const
     kit::wgmma_wait<0>();
     kit::wgmma_hold(sums);
     shared.release(item - 1, args.cluster);
+}
+
+// A stage's products of a warpgroup's rows with kPart tokens, from kFirst on, summed by the tensor cores and added to
+// the sums of these tokens.
+template <class A, class B, int kPart, int kFirst, int kSums>
+__device__ __forceinline__ void add_products(float (&sums)[kSums], kit::MatrixDescriptor weights,
+                                             kit::MatrixDescriptor tokens) {
+    float products[kPart / 2];
+    kit::wgmma_hold(products);
+    kit::wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i)
+        kit::wgmma<B, A, kPart>(products, weights.moved(32 * i),
+                                tokens.moved(kFirst * WgmmaTile::kRowBytes + 32 * i), i > 0);
+    kit::wgmma_commit();
+    kit::wgmma_wait<0>();
+    kit::wgmma_hold(products);
+#pragma unroll
+    for (int i = 0; i < kPart / 2; ++i) sums[kFirst / 2 + i] += products[i];
+}
+
+// The same sums of fp8's products in fp32. The tensor cores add these in a short accumulator, so they are given those of
+// one stage, 128 of k, and a thread adds what comes to its own sums; of a wide tile in two parts, for which there are
+// registers. While one warpgroup adds, the other's products run.
+template <class A, class B, WgmmaTile kTile>
+__device__ __forceinline__ void multiply_promoted(float (&sums)[kTile.sums()],
+                                                  const WgmmaShared<kTile>& shared, unsigned& item,
+                                                  const WgmmaArguments& args, int group) {
+    constexpr int kPart = kTile.promoted_tokens(), kRest = kTile.tokens - kPart;
+#pragma unroll
+    for (float& sum : sums) sum = 0;
+    for (int step = 0; step < args.steps; ++step, ++item) {
+        kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
+        const StageOperands at(shared.stage(item), kTile, group);
+        add_products<A, B, kPart, 0>(sums, at.weights, at.tokens);
+        if constexpr (kRest > 0) add_products<A, B, kRest, kPart>(sums, at.weights, at.tokens);
+        shared.release(item, args.cluster);
+    }
 }
 
 // A warp carries residuals and results of a warpgroup between memory and its box.
@@ -178,7 +225,7 @@ __device__ __forceinline__ void carry_tiles(const WgmmaGate& gate, WgmmaTiles<kT
 }
 
 // A warpgroup over all tiles.
-template <class A, class B, WgmmaTile kTile>
+template <class A, class B, bool kPromoted, WgmmaTile kTile>
 __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
                                               int group, int warp) {
     const WgmmaArguments& args = tiles.args;
@@ -191,7 +238,11 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
         // Where nothing is to be looked up the tensor cores need not wait for the tile's place to be found.
         RowBias bias;
         if (biased) bias = load_bias<kTile>(args.epilogue, tiles.part(group), warp, args.features);
-        multiply_tile<A, B>(sums, shared, item, args, group);
+        if constexpr (kPromoted) {
+            multiply_promoted<A, B>(sums, shared, item, args, group);
+        } else {
+            multiply_tile<A, B>(sums, shared, item, args, group);
+        }
         finish_sums<kTile>(sums, args, scales, bias, gate, warp, parity);
     }
 }
@@ -203,8 +254,10 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
 //          sums of an element. The blocks of a pair have neighbouring features and share their tokens by multicast
 // Traffic: the weights once for each tile of tokens, a once for each pair of tiles of features, through L2; bound by
 //          wgmma
-// Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a
-template <class A, class B, int kTokens, bool kGated>  // a WgmmaTile: nvcc takes none as a kernel's argument
+// Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a; kPromoted, which fp8 alone has: a kernel with both
+//          ways would have its products waited for one by one (ptxas C7515)
+template <class A, class B, bool kPromoted, int kTokens,
+          bool kGated>  // a WgmmaTile, which nvcc does not take whole
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
     constexpr WgmmaTile kTile{kTokens, kGated};
@@ -222,7 +275,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         __syncwarp();
     } else {
         kit::registers_acquire<232>();
-        compute_tiles<A, B>(shared, tiles, group, warp % 4);
+        compute_tiles<A, B, kPromoted>(shared, tiles, group, warp % 4);
     }
     if (args.cluster > 1) kit::cluster_sync();  // until here the other block copies and arrives here
 }

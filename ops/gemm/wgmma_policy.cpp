@@ -47,8 +47,6 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     if (p.k == 0) return "k is 0, and a tensor map has no empty axis";
     if (p.m <= tile_rows(MmaConfig::Tile::skinny)) return "few tokens: mma_sync cuts them along k";
     if (std::max({p.m, p.n, p.k}) > std::numeric_limits<int>::max()) return "an axis is beyond 2^31";
-    if (is_fp8(op.a.dtype) && !op.fast_accumulation)
-        return "it adds fp8 products in the tensor cores' short accumulator: fast_accumulation alone";
     if (!whole_rows(op.a, p.m, p.k, p.a_stride) || !whole_weights(op.b, p, p.b) ||
         (op.up && !whole_weights(op.up, p, p.up))) {
         return "a, b and up need k contiguous, 16-byte aligned rows, none over another";
@@ -76,6 +74,9 @@ std::int64_t wgmma_clusters(const Gemm& op, const WgmmaConfig& config, const Dev
 
 // The first of the cheapest: wide tiles, and pairs of blocks, before the others.
 WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
+    // e4m3 by e4m3 alone has kernels that leave its sums to the tensor cores.
+    const bool short_sums =
+        op.fast_accumulation && op.a.dtype == DType::fp8_e4m3 && op.b.dtype == DType::fp8_e4m3;
     WgmmaConfig best;
     double least = std::numeric_limits<double>::infinity();
     for (const WgmmaTile& tile : kWgmmaTiles) {
@@ -83,7 +84,7 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
         for (const int cluster : {2, 1}) {
             // Both blocks of a pair have features.
             if (cluster > device.max_cluster || (cluster > 1 && problem(op).n <= tile.features())) continue;
-            const WgmmaConfig config{tile, cluster};
+            const WgmmaConfig config{tile, cluster, is_fp8(op.a.dtype) && !short_sums};
             const double time = cost(op, config, device);
             if (time < least) best = config, least = time;
         }
@@ -92,9 +93,9 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
 }
 
 std::string to_string(const WgmmaConfig& c) {
-    return fmt::format("{}x{} tiles, {} stages, {}, {} KiB shared", WgmmaTile::kRows, c.tile.tokens,
+    return fmt::format("{}x{} tiles, {} stages, {}, {}{} KiB shared", WgmmaTile::kRows, c.tile.tokens,
                        c.tile.stages(), c.cluster == 2 ? "pairs of blocks" : "single blocks",
-                       (c.tile.shared_bytes() + 1023) / 1024);
+                       c.promoted ? "sums in fp32, " : "", (c.tile.shared_bytes() + 1023) / 1024);
 }
 
 }  // namespace weft::gemm

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/group_norm/group_norm.h"
+#include "tests/ops/emulated.h"
 #include "tests/ops/support.h"
 
 namespace weft {
@@ -46,6 +47,21 @@ TEST(GroupNorm, ALargeMeanDoesNotSwallowTheVariance) {
         }
     }
 }
+
+#if WEFT_HAS_EMULATOR
+// A warp merges a group's pieces, of which a large device has more than it has lanes.
+TEST(GroupNorm, MergesMorePiecesThanAWarpHasLanes) {
+    for (const char* line : {"group_norm x=bf16[1,8,1100]{8800,1,8} out=bf16[1,8,1100]{8800,1,8} groups=2",
+                             "group_norm x=fp32[1,2,140000] out=fp32[1,2,140000] groups=1"}) {
+        const Outcome outcome = test::verify_as(line, "h200");
+        EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
+    }
+    EXPECT_THAT(configuration("group_norm x=bf16[1,8,1100]{8800,1,8} out=bf16[1,8,1100]{8800,1,8} groups=2"),
+                HasSubstr("channels last pieces=65"));
+    EXPECT_THAT(configuration("group_norm x=fp32[1,2,140000] out=fp32[1,2,140000] groups=1"),
+                HasSubstr("channels first pieces=68"));
+}
+#endif
 
 TEST(GroupNorm, PolicyFollowsTheLayoutAndCutsLargeGroups) {
     if (configuration("group_norm x=bf16[1,32,64] out=bf16[1,32,64]").empty()) GTEST_SKIP() << "no kernels";

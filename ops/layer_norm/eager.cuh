@@ -1,7 +1,7 @@
 // layer_norm with the bits of PyTorch's F.layer_norm: the order of its running moments and every rounding.
 #pragma once
 
-#include "kit/streamed_row.cuh"
+#include "kit/eager_norm.cuh"
 #include "ops/layer_norm/kernel.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -46,7 +46,7 @@ __device__ __forceinline__ Welford merge_block(Welford w) {
     return merge(merge(scratch.warps[0], scratch.warps[2]), merge(scratch.warps[1], scratch.warps[3]));
 }
 
-// What    as layer_norm_kernel, but by running moments, merged in the order of PyTorch's kernel
+// What    as layer_norm_kernel, but by running moments, merged in the order of PyTorch's kernel, and a modulation in steps
 // Mapping a block of 128 threads a row; thread t takes the elements 4·(t + 128·k) + j, k outer, j inner
 // Traffic x is read twice (the second time from a cache), every other operand once
 // Needs   blockDim.x = 128, dim a multiple of 4, rows aligned for 4 elements. The compiler contracts products
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(128) layer_norm_eager_kernel(const __grid_cons
         kit::load_floats(p.weight.shift, row.part, index, -0.0f, b);
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] = w[i] * (scale * (x[i] - mean)) + b[i];
-        kit::store_floats(p.to.out, row.part, index, x);
+        kit::store_in_steps<T>(p, row.part, index, x);
     });
 }
 

@@ -23,10 +23,7 @@ const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
     if (op.x.dim(-1) % 4 != 0 || op.x.dim(-1) > std::int64_t{1} << 24) {
         return "PyTorch's order of summation is reproduced for dim a multiple of 4 up to 2^24";
     }
-    if (!kit::rows_allow(4, {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.out})) {
-        return "every row must be aligned for 4 elements";
-    }
-    return nullptr;
+    return kit::decline_eager_rows(op);
 }
 
 void launch_eager(const LayerNorm& op, Context& context) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "weft/eager_norm.h"
 #include "weft/families.h"
 
 namespace weft {
@@ -19,8 +20,10 @@ namespace weft {
 // An `out` in fewer bits holds y divided by a scale, as quantize does: `scale`, which is read (absent: 1), or what is
 // written: `token_scale`, one a row; `group_scale` or `swizzled_scale`, one for a group of columns.
 //
-// rounding=eager gives the bits of PyTorch's F.layer_norm(x + residual, [dim], weight, bias, eps) on the same
-// GPU; README.md says for which PyTorch and which sizes; other sizes are declined.
+// rounding=eager gives the bits of the chain of PyTorch operators that models are written in, on the same GPU:
+//   x = residual + gate * x; n = F.layer_norm(x, [dim], weight, bias, eps); n * (mod_offset + mod_scale) + mod_shift
+// With a modulation in fp32 beside an x of 16 bits the norm is F.layer_norm(x.float(), ...) and all in fp32 up to out.
+// README.md says for which PyTorch and which sizes; other sizes are declined.
 struct LayerNorm {
     static constexpr std::string_view kName = "layer_norm";
     enum class Rounding { fused, eager };
@@ -49,12 +52,11 @@ inline const Contract& LayerNorm::contract() {
                     "once at the end, or as PyTorch's operators")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
-                if (auto violation = family::no_modulation(op)) return violation;
+                if (auto violation = family::eager_norm(op, true)) return violation;
                 for (const auto& [field, tensor] :
-                     {std::pair{"weight", &op.weight}, std::pair{"bias", &op.bias},
-                      std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
-                    if (!*tensor || tensor->dtype == op.x.dtype) continue;
-                    return Violation{field, "expected x's dtype with rounding=eager, got " +
+                     {std::pair{"weight", &op.weight}, std::pair{"bias", &op.bias}}) {
+                    if (!*tensor || tensor->dtype == op.x.dtype || tensor->dtype == DType::fp32) continue;
+                    return Violation{field, "expected x's dtype or fp32 with rounding=eager, got " +
                                                 std::string(name(tensor->dtype))};
                 }
                 if (op.weight_offset == 0.0f) return {};
@@ -66,7 +68,8 @@ inline const Contract& LayerNorm::contract() {
             .tolerance(
                 "with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's "
                 "additions "
-                "and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ + "
+                "and the division may err): the mean errs by δ = k·ε₃₂·mean|r| (a single column's: 0), a "
+                "difference by d = δ + "
                 "ε₃₂·|r − mean|, "
                 "S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s + 5·ε₃₂)·|y − "
                 "bias|) + "
@@ -75,7 +78,7 @@ inline const Contract& LayerNorm::contract() {
                 "fp8 adds 2·ε₃₂·|y|, and the row's scale its "
                 "own "
                 "error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the "
-                "mean")
+                "mean, every rounding on the way takes both ends of the interval, and residual_out is exact")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
             .source(
                 "arXiv:1607.06450; layer_norm, layer_norm_fp8, residual_add_layer_norm*, ln_modulate; "

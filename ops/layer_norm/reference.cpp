@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kit/eager_reference.h"
 #include "kit/row_reference.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "weft/op.h"
@@ -21,7 +22,7 @@ Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding ro
     for (const double v : r) total += v, magnitude += std::fabs(v);
     Moments m;
     m.mean = total / dim;
-    m.mean_error = k * kEps32 * magnitude / dim;
+    m.mean_error = r.size() == 1 ? 0 : k * kEps32 * magnitude / dim;  // one element is its own mean
     for (const double v : r) squares += (v - m.mean) * (v - m.mean), deviation += std::fabs(v - m.mean);
     m.scale = 1 / std::sqrt(squares / dim + eps);
     // Rounded differences err by ε₃₂ each; a wrong mean adds its error's square to the variance.
@@ -34,7 +35,9 @@ Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding ro
 void reference(const LayerNorm& op, Oracle& oracle) {
     const std::int64_t rows = row_count(op.x);
     const ReferenceInput input(op);
+    const bool eager = op.rounding != LayerNorm::Rounding::fused;
     std::vector<double> y(static_cast<std::size_t>(op.x.dim(-1))), error(y.size());
+    std::vector<Stepped> steps(eager ? y.size() : 0);
     for (std::int64_t row = 0; row < rows; ++row) {
         const std::vector<double> r = input.row(row, oracle);
         const Moments m = moments(r, static_cast<double>(op.eps), op.rounding);
@@ -48,8 +51,13 @@ void reference(const LayerNorm& op, Oracle& oracle) {
             y[i] = n + bias;
             error[i] = difference_error * m.scale * std::fabs(weight) * (1 + m.scale_error) +
                        (m.scale_error + 5 * kEps32) * std::fabs(n) + kEps32 * std::fabs(y[i]);
+            if (eager) steps[i] = Stepped::within(y[i], error[i]);
         }
-        reference_outputs(op, row, y, error, oracle);
+        if (eager) {
+            eager_outputs(op, row, steps, oracle);
+        } else {
+            reference_outputs(op, row, y, error, oracle);
+        }
     }
 }
 

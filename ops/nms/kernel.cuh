@@ -96,7 +96,6 @@ __global__ void __launch_bounds__(kBits) nms_covers(const __grid_constant__ NmsP
 struct Resolved {
     unsigned long long own[kBits];  // of the word's boxes: which others of it each covers
     unsigned long long kept;
-    unsigned count;
 };
 
 // What     keep and count: box by box in the order of scores, those that no kept one covers
@@ -117,7 +116,7 @@ __global__ void __launch_bounds__(kResolveThreads) nms_resolve(const __grid_cons
         }
     };
     for (unsigned w = threadIdx.x; w < p.words; w += kResolveThreads) removed[w] = 0;
-    if (threadIdx.x == 0) shared.count = 0;
+    unsigned count = 0;  // of the kept ones; every thread counts
     for (unsigned word = 0; word < p.words; ++word) {
         const unsigned first = word * kBits, left = min(p.n - first, static_cast<unsigned>(kBits));
         if (threadIdx.x < left)
@@ -125,15 +124,18 @@ __global__ void __launch_bounds__(kResolveThreads) nms_resolve(const __grid_cons
         __syncthreads();
         if (threadIdx.x == 0) {
             unsigned long long gone = removed[word], kept = 0;
+            unsigned place = count;
             for (unsigned i = 0; i < left; ++i) {
                 if ((gone >> i & 1) != 0) continue;
                 kept |= 1ull << i;
                 gone |= shared.own[i];
-                set_kept(shared.count++, p.order[first + i]);
+                set_kept(place++, p.order[first + i]);
             }
             shared.kept = kept;
         }
         __syncthreads();
+        count += static_cast<unsigned>(__popcll(shared.kept));
+        // Nobody waits for this: the next word's own boxes are read no more by now, and its first barrier follows.
         for (unsigned w = word + 1 + threadIdx.x; w < p.words; w += kResolveThreads) {
             unsigned long long covered = 0;
             for (unsigned i = 0; i < left; ++i) {
@@ -141,11 +143,9 @@ __global__ void __launch_bounds__(kResolveThreads) nms_resolve(const __grid_cons
             }
             removed[w] |= covered;
         }
-        __syncthreads();
     }
-    __syncthreads();
-    for (unsigned i = shared.count + threadIdx.x; i < p.n; i += kResolveThreads) set_kept(i, -1);
-    if (threadIdx.x == 0) *p.count = static_cast<int>(shared.count);
+    for (unsigned i = count + threadIdx.x; i < p.n; i += kResolveThreads) set_kept(i, -1);
+    if (threadIdx.x == 0) *p.count = static_cast<int>(count);
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ struct IndexAt {
 inline constexpr int kMorePairs = 128;  // frequencies beyond those that a kit::Rotation holds
 
 enum class NormOver : int { head, row, none };
+enum class QkRounding : int { fused, eager, eager_cast };  // the latter two: kernel_steps.cuh
 
 struct QkNormRopeParams {
     HeadsAt in[3], out[3];  // Q, K, V
@@ -57,12 +58,16 @@ struct QkNormRopeParams {
     std::int64_t prefix, start;
     int section2, section3;
     bool alternate;
+    QkRounding rounding;
+    bool wide_tables, addcmul;
+    float factors[2];  // over counts, as PyTorch computes them
 };
 
 // What all heads of a token share.
 struct TokenRows {
     std::int64_t cache_page[kit::kTurnTokens], cache_row[kit::kTurnTokens];  // page -1: nowhere
     bool turns[kit::kTurnTokens];
+    float scales[2];  // of Q and K, of norms of whole rows with PyTorch's bits
 };
 
 struct QkSums {
@@ -243,15 +248,31 @@ __device__ __forceinline__ void store_to(T* head, const kit::UnitPlace& place,
     kit::store_vector(head + place.at[1], kit::from_floats<T>(high), kWhole ? kAll : place.count[1], kWhole);
 }
 
+// What PyTorch's bits ask for (kernel_steps.cuh): one copy of it for all calls.
+template <class T>
+__device__ float head_scale_in_steps(const QkNormRopeParams& p, int head_dim, const HeadPlace& at);
+template <class T>
+__device__ void row_scales_in_steps(const QkNormRopeParams& p, int head_dim, unsigned token, TokenRows& rows);
+template <class T>
+[[gnu::noinline]] __device__ void finish_in_steps(const kit::Rotation& r, const QkNormRopeParams& p,
+                                                  const HeadPlace& at, const kit::UnitPlace& place,
+                                                  float scale, const float* turns, bool turned,
+                                                  float (&unit)[2][kit::kTurnWidth]);
+
 // One unit: normed by `scale`, turned, and stored wherever it goes.
-template <bool kWhole, class T>
+template <bool kWhole, bool kSteps, class T>
 __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeParams& p, const HeadPlace& at,
                                        const kit::UnitPlace& place, const kit::Unit<T>& unit, float scale,
                                        const float* turns, const TokenRows& rows) {
     float low[kit::kTurnWidth], high[kit::kTurnWidth];
     kit::unit_floats(unit, 0, low);
     kit::unit_floats(unit, 1, high);
-    if (at.part < 2) {
+    if (kSteps && at.part < 2) {
+        float steps[2][kit::kTurnWidth];
+        memcpy(steps[0], low, sizeof(low)), memcpy(steps[1], high, sizeof(high));
+        finish_in_steps<T>(r, p, at, place, scale, turns, rows.turns[at.slot], steps);
+        memcpy(low, steps[0], sizeof(low)), memcpy(high, steps[1], sizeof(high));
+    } else if (at.part < 2) {
         if (p.norm != NormOver::none) {
             const WeightAt& weight = p.weight[at.part];
             const std::int64_t begin = at.head * weight.head;
@@ -296,8 +317,9 @@ __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeP
 // Traffic  Q, K and V once, and once for every place that they go to: bound by memory. A row of more than two
 //          units a thread is read twice, the second time from L1 or L2.
 // Needs    outputs that are their input's very view, or apart from everything; nothing of slots and positions:
-//          what is outside is left out, or turns by zero. kWhole: units of whole, aligned vectors
-template <class T, bool kWhole>
+//          what is outside is left out, or turns by zero. kWhole: units of whole, aligned vectors.
+//          kSteps: PyTorch's bits, in kernels of their own, for they take a fifth more registers
+template <class T, bool kWhole, bool kSteps>
 __global__ void __launch_bounds__(512)
     qk_norm_rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const QkNormRopeParams p) {
     auto* turns = kit::dynamic_shared<float>();
@@ -321,7 +343,10 @@ __global__ void __launch_bounds__(512)
     __syncthreads();
 
     QkSums of_row = AddQkSums::identity();
-    if (p.norm == NormOver::row) {
+    if (kSteps && p.norm == NormOver::row) {
+        row_scales_in_steps<T>(p, r.head_dim, first, rows);
+        of_row = {{rows.scales[0], rows.scales[1]}};
+    } else if (p.norm == NormOver::row) {
         const auto add = [&](unsigned i, const kit::Unit<T>& unit) {
             const HeadPlace at = head_place(p, i, heads, first);
             const float sum = at.part < 2 ? lane_squares<kWhole>(r, p, at, unit) : 0.0f;
@@ -338,15 +363,16 @@ __global__ void __launch_bounds__(512)
     for (unsigned i = threadIdx.x; (i & ~31u) < lanes; i += blockDim.x) {
         const HeadPlace at = head_place(p, i, heads, first);
         float sum = at.part == 0 ? of_row.at[0] : of_row.at[1];
-        if (p.norm == NormOver::head)
+        if (!kSteps && p.norm == NormOver::head)
             sum = kit::warp_reduce(lane_squares<kWhole>(r, p, at, now), kit::Sum{}, 1 << p.lanes_log2);
-        const float scale = rsqrtf(sum / p.counts[at.part == 1] + p.eps);
+        float scale = rsqrtf(sum / p.counts[at.part == 1] + p.eps);
+        if (kSteps) scale = p.norm == NormOver::head ? head_scale_in_steps<T>(p, r.head_dim, at) : sum;
         const int units = at.there ? kit::head_units(r) : 0;
         for (int unit = static_cast<int>(at.lane); unit < units; unit += 1 << p.lanes_log2) {
             const kit::UnitPlace place = kit::unit_place(r, unit);
             if (unit != static_cast<int>(at.lane))
                 kit::load_unit<kWhole>(head_of<const T>(p.in[at.part], at), place, now);
-            finish<kWhole>(r, p, at, place, now, scale, turns, rows);
+            finish<kWhole, kSteps>(r, p, at, place, now, scale, turns, rows);
         }
         now = next;
         next = fetch(i + 2 * blockDim.x);

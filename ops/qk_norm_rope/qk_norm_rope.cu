@@ -2,6 +2,7 @@
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 
 #include "ops/qk_norm_rope/kernel.cuh"
+#include "ops/qk_norm_rope/kernel_steps.cuh"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -62,6 +63,35 @@ IndexAt index_of(const Tensor& t) {
     return {t.data, t.dtype == DType::int64, *leading_stride(t, 1), t.stride[t.rank - 1]};
 }
 
+// Rows of the norms of Q or K, and their elements.
+struct NormRows {
+    std::int64_t rows = 0, dim = 1;
+};
+NormRows norm_rows(const QkNormRope& op, const Tensor& heads) {
+    if (!heads) return {};
+    const bool row = op.norm == QkNormRope::Norm::row;
+    return {op.tokens() * (row ? 1 : heads.dim(-2)), op.head_dim() * (row ? heads.dim(-2) : 1)};
+}
+// 1/dim as PyTorch computes it: outputs over inputs, both rounded.
+float mean_factor(const QkNormRope& op, const Tensor& heads) {
+    const NormRows n = norm_rows(op, heads);
+    return static_cast<float>(n.rows) / static_cast<float>(n.rows * n.dim);
+}
+// The order of a sum of squares is part of PyTorch's bits, and depends on the sizes: here is that of 32 threads a row.
+const char* decline_steps(const QkNormRope& op) {
+    if (op.rounding == QkNormRope::Rounding::fused || op.norm == QkNormRope::Norm::none) return nullptr;
+    for (const Tensor* heads : {&op.q, &op.k}) {
+        const NormRows n = norm_rows(op, *heads);
+        if (!*heads || n.rows * n.dim == 0) continue;
+        if (n.rows < 16 || n.dim < 128 || n.dim > 8160 || op.head_dim() % 4 != 0)
+            return "PyTorch's order of summation is reproduced for norms of at least 16 rows of 128 to 8160 "
+                   "elements in heads of a multiple of 4";
+        if (n.rows * n.dim > std::int64_t{1} << 29)
+            return "PyTorch cuts a sum of more than 2^29 elements in pieces";
+    }
+    return nullptr;
+}
+
 QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const HeadPlan& plan) {
     const std::int64_t q_heads = op.q.dim(-2), kv_heads = op.k ? op.k.dim(-2) : 0, head_dim = op.head_dim();
     const bool row = op.norm == QkNormRope::Norm::row;
@@ -98,7 +128,11 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
                        .start = op.start,
                        .section2 = static_cast<int>(op.section2),
                        .section3 = static_cast<int>(op.section3),
-                       .alternate = op.sections == QkNormRope::Sections::alternate};
+                       .alternate = op.sections == QkNormRope::Sections::alternate,
+                       .rounding = static_cast<QkRounding>(op.rounding),
+                       .wide_tables = (op.cos ? op.cos : op.head_cos).dtype == DType::fp32,
+                       .addcmul = op.addcmul,
+                       .factors = {mean_factor(op, op.q), mean_factor(op, op.k)}};
     while (1u << p.lanes_log2 < plan.lanes) ++p.lanes_log2;
     if (const Tensor& cache = op.k_cache ? op.k_cache : op.v_cache) {
         p.page_size = std::max<std::int64_t>(1, cache.dim(1));
@@ -134,8 +168,11 @@ void launch_as(const QkNormRope& op, Context& context) {
                                  .block = dim3(planned.threads),
                                  .dynamic_shared = op.head_cos ? 0 : turns_bytes,
                                  .dependent = true};
-    kit::launch("qk_norm_rope", all_whole(op) ? qk_norm_rope<T, true> : qk_norm_rope<T, false>, shape,
-                context.stream(), r, p);
+    const bool steps = op.rounding != QkNormRope::Rounding::fused;
+    const auto kernel = steps           ? qk_norm_rope<T, false, true>
+                        : all_whole(op) ? qk_norm_rope<T, true, false>
+                                        : qk_norm_rope<T, false, false>;
+    kit::launch("qk_norm_rope", kernel, shape, context.stream(), r, p);
 }
 
 void launch(const QkNormRope& op, Context& context) {
@@ -149,9 +186,9 @@ const RegisterImplementations<QkNormRope> kKernels{
       +[](const QkNormRope& op, const DeviceInfo&) -> const char* {
           if (op.tokens() >> 30 != 0) return "2^30 tokens or more";
           if (op.rotated() / 2 > kMaxHalf && !op.head_cos) return "more than 8192 elements of a head turn";
-          return op.head_dim() * std::max<std::int64_t>(1, heads_of(op)) < 1 << 26
-                     ? nullptr
-                     : "a token has 2^26 elements or more";
+          if (op.head_dim() * std::max<std::int64_t>(1, heads_of(op)) >= 1 << 26)
+              return "a token has 2^26 elements or more";
+          return decline_steps(op);
       },
       +[](const QkNormRope& op, const DeviceInfo& device) {
           const HeadPlan p = plan(op, device);

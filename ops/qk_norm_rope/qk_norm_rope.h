@@ -32,11 +32,19 @@ namespace weft {
 // With `slots` the key and the value of a token go to row slots[token] of the caches, whose rows are counted
 // through the pages; -1, and on a device any number outside, stores neither. Of a cache in fp8 the stored value
 // times k_scale (v_scale), the tensor's or each head's, is the real one. Every other row stays as it is.
+//
+// rounding=eager gives the bits of the chain of PyTorch operators that models are written in, on the same GPU:
+//   n = x.float(); n = n * rsqrt(n.pow(2).mean(-1, keepdim=True) + eps)
+//   eager      x = (n * (weight_offset + weight.float())).to(x.dtype)   as in Gemma
+//   eager_cast x = weight * n.to(x.dtype)                               as in Llama, Qwen, diffusers
+//   (x * cos + rotate(x) * sin).to(x.dtype)                             promoted to fp32 by tables in fp32
+// addcmul: (x * cos).addcmul(rotate(x), sin), as in LTX-2. README.md says for which PyTorch and which sizes.
 struct QkNormRope {
     static constexpr std::string_view kName = "qk_norm_rope";
     enum class Norm { head, row, none };
     enum class Pairs { half, interleaved };
     enum class Sections { blocks, alternate };
+    enum class Rounding { fused, eager, eager_cast };
 
     Tensor q{}, k{}, v{}, q_out{}, k_out{}, v_out{}, q_weight{}, k_weight{};
     Tensor positions{}, cos{}, sin{}, frequencies{}, head_cos{}, head_sin{}, positions2{}, positions3{};
@@ -47,6 +55,8 @@ struct QkNormRope {
     float base = 10000.0f;
     std::int64_t rotary_dim = 0, prefix = 0, start = 0, section2 = 0, section3 = 0;
     Sections sections = Sections::blocks;
+    Rounding rounding = Rounding::fused;
+    bool addcmul = false;
 
     std::int64_t sequence() const { return q.dim(-3); }  // tokens of one
     std::int64_t tokens() const {                        // of all leading axes
@@ -129,6 +139,28 @@ inline std::optional<Violation> rotation(const QkNormRope& op) {
         return Violation{
             "start", "expected at most table - tokens + prefix = " + std::to_string(op.cos.dim(0) - turned) +
                          " without positions, got " + std::to_string(op.start)};
+    return {};
+}
+
+inline std::optional<Violation> steps(const QkNormRope& op) {
+    if (op.rounding == QkNormRope::Rounding::fused) {
+        if (!op.addcmul) return {};
+        return Violation{"addcmul", "expected false with rounding=fused: nothing is rounded before the sum"};
+    }
+    const Tensor& table = op.cos ? op.cos : op.head_cos;
+    if (!table) return Violation{"rounding", "expected fused without tables of cosines and sines"};
+    if (table.dtype != op.q.dtype && table.dtype != DType::fp32)
+        return Violation{op.cos ? "cos" : "head_cos", "expected q's dtype or fp32 with rounding=eager, got " +
+                                                          std::string(name(table.dtype))};
+    if (op.rounding == QkNormRope::Rounding::eager) return {};
+    if (op.weight_offset != 0.0f)
+        return Violation{"weight_offset", "expected 0 with rounding=eager_cast: the chain has no offset"};
+    for (const auto& [field, weight] :
+         {std::tuple{"q_weight", &op.q_weight}, std::tuple{"k_weight", &op.k_weight}}) {
+        if (*weight && weight->dtype != op.q.dtype)
+            return Violation{field, "expected q's dtype with rounding=eager_cast, got " +
+                                        std::string(name(weight->dtype))};
+    }
     return {};
 }
 
@@ -319,13 +351,19 @@ inline const Contract& QkNormRope::contract() {
             .option("section2", &Op::section2, 0, 1 << 20, "pairs that turn by positions2", {0, 0, 1, 4})
             .option("section3", &Op::section3, 0, 1 << 20, "pairs that turn by positions3", {0, 0, 1, 4})
             .option("sections", &Op::sections, {"blocks", "alternate"}, "how the sections share the pairs")
+            .option("rounding", &Op::rounding, {"fused", "eager", "eager_cast"},
+                    "once at the end, or as PyTorch's operators")
+            .option("addcmul", &Op::addcmul, "with eager: the second product is not rounded")
             .require(rules::batches_fold)
+            .require(rules::steps)
             .require(rules::weights)
             .require(rules::rotation)
             .require(rules::sections)
             .require(rules::destinations)
             .work(rules::work)
-            .tolerance("(32 + count/1024)·ε₃₂ of a normed element, then 8·ε₃₂·(|a·cos| + |b·sin|); V exact")
+            .tolerance(
+                "(32 + count/1024)·ε₃₂ of a normed element, then 8·ε₃₂·(|a·cos| + |b·sin|); V exact; with "
+                "rounding=eager 49·ε₃₂ of a normed element, and every rounding then takes both ends of that")
             .sizes("tokens", {1, 3, 8, 17})
             .sizes("q_heads", {1, 2, 5, 8})
             .sizes("kv_heads", {1, 2})

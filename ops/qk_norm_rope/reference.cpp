@@ -1,5 +1,6 @@
 // qk_norm_rope's executable specification.
 #include "kit/head_reference.h"
+#include "kit/stepped_heads.h"
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 #include "weft/op.h"
 
@@ -28,10 +29,11 @@ kit::Turn turn_of(const QkNormRope& op, std::int64_t position, std::int64_t toke
 HeadValues turned(const QkNormRope& op, const Tensor& from, const Tensor& weight, std::int64_t token) {
     HeadValues h(from, token);
     const bool row = op.norm == QkNormRope::Norm::row;
+    kit::SteppedHeads steps(op, h);
     if (op.norm != QkNormRope::Norm::none && !h.value.empty())
-        h.normalise(row ? h.heads * h.dim : h.dim, static_cast<double>(op.eps), weight,
-                    static_cast<double>(op.weight_offset));
+        steps.normalise(row ? h.heads * h.dim : h.dim, weight);
     const std::int64_t in_sequence = token % op.sequence(), half = op.rotated() / 2;
+    steps.put_back();
     if (in_sequence < op.prefix) return h;
     std::int64_t position[3] = {op.start + in_sequence - op.prefix, 0, 0};
     const Tensor* given[3] = {&op.positions, &op.positions2, &op.positions3};
@@ -45,9 +47,10 @@ HeadValues turned(const QkNormRope& op, const Tensor& from, const Tensor& weight
         kit::Turn by{};
         for (std::int64_t head = 0; head < h.heads; ++head) {
             if (head == 0 || op.head_cos) by = turn_of(op, position[op.part(pair)], token, head, pair);
-            h.turn(head, first, first + (halves ? half : 1), by);
+            steps.turn(head, first, first + (halves ? half : 1), by);
         }
     }
+    steps.put_back();
     return h;
 }
 

@@ -46,16 +46,21 @@ TEST(QkNormRope, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection(q + " q_weight=bf16[64] norm=none"), HasSubstr("expected none with norm=none"));
     EXPECT_THAT(rejection(q + " weight_offset=1"), HasSubstr("expected 0 where there is no weight"));
     EXPECT_THAT(rejection(q + " rotary_dim=63"), HasSubstr("expected an even number up to head_dim=64"));
-    EXPECT_THAT(rejection(q + " frequencies=fp32[16]"), HasSubstr("expected [half=32] for rotary_dim=64"));
+    EXPECT_THAT(rejection(q + " frequencies=fp32[16]"),
+                HasSubstr("expected [half=32] for rotary_dim=64, got [16]"));
     EXPECT_THAT(rejection(q + " cos=fp32[9,32] sin=fp32[9,32] start=6"),
                 HasSubstr("expected at most table - tokens + prefix = 5 without positions, got 6"));
     EXPECT_EQ(rejection(q + " cos=fp32[9,32] sin=fp32[9,32] start=6 prefix=1"), "accepted");
+    EXPECT_THAT(rejection(q + " cos=fp32[9,32] sin=fp32[9,32] start=9 prefix=3"),
+                HasSubstr("expected at most table - tokens + prefix = 8 without positions, got 9"));
     EXPECT_THAT(rejection(q + " section2=4"), HasSubstr("expected 0 without its positions, got 4"));
     const std::string axes = q + " positions=int32[4] positions2=int32[4] positions3=int32[4]";
     EXPECT_THAT(rejection(axes + " section2=20 section3=13"),
                 HasSubstr("expected section2 + section3 up to the 32 pairs, got 33"));
     EXPECT_THAT(rejection(axes + " section2=12 section3=4 sections=alternate"),
                 HasSubstr("at most a third of the 32 pairs"));
+    EXPECT_THAT(rejection(axes + " rotary_dim=62 section2=11 section3=1 sections=alternate"),
+                HasSubstr("at most a third of the 31 pairs"));
     EXPECT_THAT(rejection(q + " head_cos=fp32[4,8,16] head_sin=fp32[4,8,16]"),
                 HasSubstr("expected half=32 for rotary_dim=64, got 16"));
     EXPECT_THAT(rejection(both + " k_out=bf16[4,2,64] head_cos=fp32[4,8,32] head_sin=fp32[4,8,32]"),
@@ -64,6 +69,42 @@ TEST(QkNormRope, RejectsWhatTheContractExcludes) {
                 HasSubstr("expected at most 512 without frequencies or tables, got 514"));
     EXPECT_THAT(rejection("qk_norm_rope q=bf16[2,3,4,8,64]{10000,3000,512,64,1} q_out=bf16[2,3,4,8,64]"),
                 HasSubstr("qk_norm_rope.q: the axes before the tokens must fold into one stride"));
+}
+
+// Numbers on which the roundings of the rotation's products show (those of rope's test): no mode passes for the other.
+TEST(QkNormRope, RoundsOnceOrAfterEachStep) {
+    HostTensor q(DType::bf16, {16, 1, 128}), weight(DType::bf16, {128}), cos(DType::bf16, {16, 64}),
+        sin(DType::bf16, {16, 64});
+    for (int i = 0; i < 16 * 128; ++i) q.set(i, 1);
+    for (int i = 0; i < 128; ++i) weight.set(i, 1.0078125);
+    for (int i = 0; i < 16 * 64; ++i) cos.set(i, 1.0078125), sin.set(i, 1.03125);
+    using Rounding = QkNormRope::Rounding;
+    for (const Device device : test::host_devices()) {
+        for (const auto norm : {QkNormRope::Norm::head, QkNormRope::Norm::row}) {
+            for (const auto rounding : {Rounding::fused, Rounding::eager, Rounding::eager_cast}) {
+                HostTensor out(DType::bf16, {16, 1, 128});
+                run(QkNormRope{.q = q.on(device),
+                               .q_out = out.on(device),
+                               .q_weight = weight.on(device),
+                               .cos = cos.on(device),
+                               .sin = sin.on(device),
+                               .norm = norm,
+                               .eps = 0,
+                               .rounding = rounding});
+                EXPECT_EQ(out[0], rounding == Rounding::fused ? -0.023681640625 : -0.0234375);
+            }
+        }
+    }
+    const std::string plain = "qk_norm_rope q=bf16[16,1,128] q_out=@q", eager = plain + " rounding=eager";
+    EXPECT_THAT(rejection(eager), HasSubstr("qk_norm_rope.rounding: expected fused without tables"));
+    EXPECT_THAT(rejection(eager + " cos=fp16[16,64] sin=fp16[16,64]"),
+                HasSubstr("qk_norm_rope.cos: expected q's dtype or fp32 with rounding=eager, got fp16"));
+    EXPECT_EQ(rejection(eager + " cos=fp32[16,64] sin=fp32[16,64]"), "accepted");
+    EXPECT_THAT(rejection(plain + " addcmul=true"), HasSubstr("qk_norm_rope.addcmul: expected false"));
+    const std::string cast = plain + " rounding=eager_cast cos=bf16[16,64] sin=bf16[16,64] q_weight=";
+    EXPECT_THAT(rejection(cast + "fp32[128]"), HasSubstr("qk_norm_rope.q_weight: expected q's dtype"));
+    EXPECT_THAT(rejection(cast + "bf16[128] weight_offset=1"),
+                HasSubstr("qk_norm_rope.weight_offset: expected 0 with rounding=eager_cast"));
 }
 
 // What lies just inside of each limit.

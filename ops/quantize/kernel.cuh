@@ -27,7 +27,7 @@ struct Found {
             amax = kit::MaxOrNan{}(amax, amaxes[i]);  // which have NaN only where it counts
         kit::BlockGroup group{.lanes = static_cast<int>(blockDim.x)};
         const float scale = kit::dynamic_scale(group.reduce(amax, kit::MaxOrNan{}), levels);
-        if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x == 0) *tensor_scale = scale;
+        if ((blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0) *tensor_scale = scale;
         return scale;
     }
 };

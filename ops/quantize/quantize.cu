@@ -36,11 +36,6 @@ QuantizeIn<T, N> input(const Quantize& op, const DeviceInfo& device) {
     return {kit::input_rows(op.x, N, device), kit::vector_rows(op.channel_multiplier, N), op.x.dim(-1)};
 }
 
-template <class Use>
-void with_x(const Quantize& op, Use use) {
-    kit::with_wide_type(op.x.dtype, [&](auto* type) { use(type); });
-}
-
 template <class T, class Out>
 void launch_as(const Quantize& op, const kit::VectorRows& out, const kit::RowTiles& t, Context& context) {
     kit::launch("quantize", quantize<T, Out>, t.shape(), context.stream(), input<T>(op, context.info()), out,
@@ -58,7 +53,7 @@ void launch_given(const Quantize& op, Context& context) {
                                launch_as<typename Pair::In, typename Pair::Out>(op, out, t, context);
                            });
     if (known) return;
-    with_x(op, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         launch_as<std::remove_pointer_t<decltype(type)>, kit::Any>(op, out, t, context);
     });
 }
@@ -79,7 +74,7 @@ Found launch_amax(const Quantize& op, Context& context) {
 
 void launch_tensor(const Quantize& op, Context& context) {
     if (!op.tensor_scale) return launch_given(op, context);
-    with_x(op, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         const Found found = launch_amax<T>(op, context);
         const kit::RowTiles t = tiles(op, context.info());
@@ -97,7 +92,7 @@ void launch_token(const Quantize& op, Context& context) {
                                   .dim = op.x.dim(-1),
                                   .out = kit::vector_rows(op.out, kWidth),
                                   .scale = op.token_scale.as<float>()};
-    with_x(op, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         kit::launch("quantize_token", quantize_token<T>, token_shape(op), context.stream(),
                     input<T>(op, context.info()), rows);
@@ -108,7 +103,7 @@ void launch_groups(const Quantize& op, Context& context) {
     constexpr int N = kit::kGroupWidth;
     const kit::GroupedRows out = kit::grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, N);
     const kit::RowTiles t = group_tiles(op, context.info());
-    with_x(op, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         const Found found = op.tensor_scale ? launch_amax<T>(op, context) : Found{};
         kit::launch("quantize_grouped", quantize_grouped<T>, t.shape(), context.stream(),
@@ -125,7 +120,7 @@ kit::LaunchShape block_shape(const Quantize& op) {
 
 void launch_blocks(const Quantize& op, Context& context) {
     const BlockScales scales{op.block_scale.as<float>(), op.block_scale.stride[0], op.block_scale.stride[1]};
-    with_x(op, [&](auto* type) {
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         kit::launch("quantize_blocks", quantize_blocks<T>, block_shape(op), context.stream(),
                     input<T>(op, context.info()), kit::vector_rows(op.out, kWidth), scales,

@@ -58,6 +58,9 @@ TEST(Quantize, RejectsScalesThatAreNotTheFormats) {
         HasSubstr("quantize.group_scale: expected token_scale or group_scale, got both"));
     EXPECT_THAT(rejection("quantize x=bf16[4,32] out=fp8_e4m3[4,32] block_scale=fp32[1,1] scale=fp32[1]"),
                 HasSubstr("quantize.block_scale: expected scale or block_scale, got both"));
+    EXPECT_THAT(
+        rejection("quantize x=bf16[4,32] out=fp8_e4m3[4,32] group_scale=ue8m0[4,1] tensor_scale=fp32[1]"),
+        HasSubstr("quantize.tensor_scale: expected none beside groups"));
     EXPECT_THAT(rejection("quantize x=bf16[4,33] out=fp4_e2m1[4,33] group_scale=ue8m0[4,2]"),
                 HasSubstr("quantize.out: two elements share a byte"));
 }

@@ -1,7 +1,7 @@
 // rms_norm with the bits of PyTorch's eager operators: their sum's order and every one of their roundings.
 #pragma once
 
-#include "kit/streamed_row.cuh"
+#include "kit/eager_norm.cuh"
 #include "ops/rms_norm/kernel.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -30,7 +30,7 @@ __device__ __forceinline__ float tree_sum(float value, unsigned width) {
     return scratch.at[0];
 }
 
-// What    as rms_norm_kernel, but x.float(), pow(2), mean, + eps, rsqrt, the products and the casts each round
+// What    as rms_norm_kernel, but x.float(), pow(2), mean, + eps, rsqrt, the products, the sums and the casts each round
 // Mapping a block a row; thread t sums the elements 4·(t + k·threads) + j over k, each j = 0…3 for itself, and
 //         then adds its four sums: PyTorch's order for a row of a contiguous fp32 tensor
 // Traffic x is read twice (the second time from a cache), every other operand once
@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(512) rms_norm_eager_kernel(const __grid_consta
             if (cast_first) x[i] = kit::round_through<T>(x[i]);
             x[i] = __fmul_rn(x[i], __fadd_rn(w[i], p.weight.offset));
         }
-        kit::store_floats(p.to.out, row.part, index, x);
+        if (p.weight.shift.data != nullptr) kit::add_in_steps<T>(p.weight.shift, row.part, index, false, x);
+        kit::store_in_steps<T>(p, row.part, index, x);
     });
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kit/eager_reference.h"
 #include "kit/row_reference.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "weft/op.h"
@@ -13,8 +14,11 @@ void reference(const RmsNorm& op, Oracle& oracle) {
     const std::int64_t rows = row_count(op.x);
     const ReferenceInput input(op);
     const auto dim = static_cast<double>(op.x.dim(-1));
-    const double k = op.rounding == RmsNorm::Rounding::fused ? 32 + dim / 1024 : 48;
+    const bool eager = op.rounding != RmsNorm::Rounding::fused,
+               cast = op.rounding == RmsNorm::Rounding::eager_cast;
+    const double k = eager ? 48 : 32 + dim / 1024;
     std::vector<double> y(static_cast<std::size_t>(op.x.dim(-1))), error(y.size());
+    std::vector<Stepped> steps(eager ? y.size() : 0);
     for (std::int64_t row = 0; row < rows; ++row) {
         const std::vector<double> r = input.row(row, oracle);
         double squares = 0;
@@ -27,15 +31,18 @@ void reference(const RmsNorm& op, Oracle& oracle) {
             const double n = r[i] * scale * (weight + static_cast<double>(op.weight_offset));
             y[i] = n + bias;
             error[i] = kEps32 * (k * std::fabs(n) + std::fabs(y[i]));
-            if (op.rounding == RmsNorm::Rounding::eager_cast) {
-                const double plain = r[i] * scale, off = kEps32 * k * std::fabs(plain);
-                const double low = round_to(op.x.dtype, plain - off),
-                             high = round_to(op.x.dtype, plain + off);
-                y[i] = (low + high) / 2 * weight;
-                error[i] = (high - low) / 2 * std::fabs(weight) + kEps32 * std::fabs(y[i]);
-            }
+            if (eager) steps[i] = Stepped::within(y[i], error[i]);
+            if (!cast) continue;
+            const double plain = r[i] * scale;
+            steps[i] =
+                Stepped::within(plain, kEps32 * k * std::fabs(plain)).to(op.x.dtype) * Stepped::exact(weight);
+            if (op.bias) steps[i] = steps[i].to(op.x.dtype) + Stepped::exact(bias);
         }
-        reference_outputs(op, row, y, error, oracle);
+        if (eager) {
+            eager_outputs(op, row, steps, oracle);
+        } else {
+            reference_outputs(op, row, y, error, oracle);
+        }
     }
 }
 

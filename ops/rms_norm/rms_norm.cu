@@ -47,10 +47,7 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
     }
     if (rows.rows * rows.dim > std::int64_t{1} << 29)
         return "PyTorch cuts a sum of more than 2^29 elements in pieces";
-    if (!kit::rows_allow(4, {&op.x, &op.weight, &op.residual, &op.residual_out, &op.out})) {
-        return "every row must be aligned for 4 elements";
-    }
-    return nullptr;
+    return kit::decline_eager_rows(op);
 }
 
 void launch_eager(const RmsNorm& op, Context& context) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "weft/eager_norm.h"
 #include "weft/families.h"
 
 namespace weft {
@@ -21,9 +22,10 @@ namespace weft {
 //
 // rounding=eager gives the bits of the chain of PyTorch operators that models are written in, on the same
 // GPU:
-//   x = x + residual; n = x.float(); n = n * rsqrt(n.pow(2).mean(-1, keepdim=True) + eps);
+//   x = residual + gate * x; n = x.float(); n = n * rsqrt(n.pow(2).mean(-1, keepdim=True) + eps);
 //   eager      (n * (weight_offset + weight.float())).to(x.dtype)     as in Gemma
-//   eager_cast weight * n.to(x.dtype)                                 as in Llama, Qwen, Mistral
+//   eager_cast weight * n.to(x.dtype) + bias                          as in Llama, Qwen, Mistral, diffusers
+// and n * (mod_offset + mod_scale) + mod_shift after either, tanh(mod_scale) with mod_tanh.
 // README.md says for which PyTorch and which sizes; other sizes are declined.
 struct RmsNorm {
     static constexpr std::string_view kName = "rms_norm";
@@ -53,15 +55,12 @@ inline const Contract& RmsNorm::contract() {
                     "once at the end, or as PyTorch's chain")
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (op.rounding == Rounding::fused) return {};
-                if (auto violation = family::no_modulation(op)) return violation;
-                for (const auto& [field, tensor] :
-                     {std::pair{"residual", &op.residual}, std::pair{"out", &op.out}}) {
-                    if (!*tensor || tensor->dtype == op.x.dtype) continue;
-                    return Violation{field, "expected x's dtype with rounding=eager, got " +
-                                                std::string(name(tensor->dtype))};
-                }
-                if (op.bias)
+                if (auto violation = family::eager_norm(op, false)) return violation;
+                if (op.bias && op.rounding == Rounding::eager)
                     return Violation{"bias", "expected none with rounding=eager: the chain has no bias"};
+                if (op.bias && op.bias.dtype != op.x.dtype)
+                    return Violation{"bias", "expected x's dtype with rounding=eager_cast, got " +
+                                                 std::string(name(op.bias.dtype))};
                 if (op.rounding == Rounding::eager || !op.weight) return {};
                 if (op.weight_offset != 0.0f) {
                     return Violation{"weight_offset",
@@ -81,7 +80,9 @@ inline const Contract& RmsNorm::contract() {
                 "by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); "
                 "fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with "
                 "rounding=eager k = 48 "
-                "(a reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way")
+                "(a reciprocal root of 2 ulp), and every rounding on the way takes both ends of the "
+                "interval; "
+                "residual_out is exact then")
             .sizes("dim", {1, 2, 7, 8, 31, 64, 100, 256, 768, 1000, 1152, 2048, 3001, 4096, 8200})
             .source(
                 "arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm, "

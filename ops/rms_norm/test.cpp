@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "tests/ops/emulated.h"
+#include "tests/ops/support.h"
+#include "verify/random.h"
 #include "weft/case.h"
 #include "weft/op.h"
 
@@ -48,6 +50,32 @@ TEST(RmsNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("rms_norm x=bf16[4,8] out=fp8_e4m3[4,8] token_scale=fp32[5]"),
                 HasSubstr("rms_norm.token_scale: expected"));
     EXPECT_THAT(rejection("rms_norm out=bf16[4,8]"), HasSubstr("rms_norm.x: is required"));
+}
+
+// PyTorch's chains have one dtype (but for the weight that is widened), and nothing that they do not know.
+TEST(RmsNorm, EagerTakesWhatItsChainHas) {
+    const std::string x = "rms_norm x=bf16[4,8] ";
+    for (const char* others : {"residual=fp32[4,8] residual_out=fp32[4,8] out=bf16[4,8]", "out=fp32[4,8]"}) {
+        EXPECT_EQ(rejection((x + others).c_str()), "accepted") << others;
+        const std::string field = std::string(others).substr(0, std::string(others).find('='));
+        for (const char* rounding : {" rounding=eager", " rounding=eager_cast"})
+            EXPECT_THAT(
+                rejection((x + others + rounding).c_str()),
+                HasSubstr("rms_norm." + field + ": expected x's dtype with rounding=eager, got fp32"));
+    }
+    const std::string bias = x + "weight=bf16[8] bias=bf16[8] out=bf16[4,8]";
+    EXPECT_EQ(rejection(bias.c_str()), "accepted");
+    EXPECT_THAT(rejection((bias + " rounding=eager").c_str()), HasSubstr("rms_norm.bias: expected none"));
+    const std::string offset = x + "weight=bf16[8] out=bf16[4,8] weight_offset=1 rounding=eager";
+    EXPECT_EQ(rejection(offset.c_str()), "accepted");
+    EXPECT_THAT(rejection((offset + "_cast").c_str()),
+                HasSubstr("rms_norm.weight_offset: expected 0 with rounding=eager_cast"));
+    const std::string weight = x + "weight=fp32[8] out=bf16[4,8] rounding=eager";
+    EXPECT_EQ(rejection(weight.c_str()), "accepted");
+    EXPECT_THAT(rejection((weight + "_cast").c_str()),
+                HasSubstr("rms_norm.weight: expected x's dtype with rounding=eager_cast, got fp32"));
+    EXPECT_EQ(rejection((x + "out=bf16[4,8] rounding=eager_cast").c_str()), "accepted");
+    EXPECT_EQ(rejection((x + "weight=bf16[8] out=bf16[4,8] rounding=eager_cast").c_str()), "accepted");
 }
 
 TEST(RmsNorm, RejectsNullOverlapAndMixedDevices) {
@@ -121,6 +149,80 @@ TEST(RmsNorm, NothingToDoIsFine) {
 }
 
 #if WEFT_HAS_EMULATOR
+// Sums and products that round for themselves, whatever the compiler of this file would contract.
+float plus(float a, float b) {
+    const volatile float sum = a + b;
+    return sum;
+}
+float times(float a, float b) {
+    const volatile float product = a * b;
+    return product;
+}
+
+// The sum of squares of a row in the order of PyTorch's reduction: `threads` threads take four neighbours in turn, then
+// rows of `width` threads are folded in halves, and then the rows.
+float sum_in_order(const float* x, std::size_t dim, std::size_t width, std::size_t threads) {
+    std::vector<float> part(threads);
+    for (std::size_t t = 0; t < threads; ++t) {
+        float own[4] = {};
+        for (std::size_t first = 4 * t; first < dim; first += 4 * threads) {
+            for (std::size_t j = 0; j < 4; ++j) own[j] = plus(own[j], times(x[first + j], x[first + j]));
+        }
+        part[t] = plus(plus(plus(own[0], own[1]), own[2]), own[3]);
+    }
+    for (std::size_t row = 0; row < threads; row += width) {
+        for (std::size_t apart = width / 2; apart > 0; apart /= 2) {
+            for (std::size_t c = row; c < row + apart; ++c) part[c] = plus(part[c], part[c + apart]);
+        }
+    }
+    for (std::size_t apart = threads / 2; apart >= width; apart /= 2) {
+        for (std::size_t t = 0; t < apart; t += width) part[t] = plus(part[t], part[t + apart]);
+    }
+    return part[0];
+}
+
+// rounding=eager is PyTorch's to the bit, which an interval cannot tell. The threads of each shape are those that PyTorch
+// takes for a reduction of a contiguous fp32 tensor of it.
+TEST(RmsNorm, EagerRoundsAndSumsInPyTorchsOrder) {
+    struct {
+        std::size_t rows, dim, width, threads;
+    } const shapes[] = {{1, 128, 32, 32},    {6, 516, 128, 128}, {5, 1000, 128, 128},  {2, 2052, 256, 256},
+                        {3, 4096, 256, 512}, {17, 1024, 32, 32}, {1, 16384, 512, 512}, {9, 8192, 64, 512}};
+    constexpr float kEps = 0.25f, kOffset = 1.0f;
+    for (const auto& [rows, dim, width, threads] : shapes) {
+        test::HostTensor x(DType::fp32, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(dim)}),
+            weight(DType::fp32, {static_cast<std::int64_t>(dim)}), out = x;
+        std::vector<float> values(rows * dim), factors(dim);
+        Random random(dim);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            values[i] = static_cast<float>(random.normal());
+            x.set(static_cast<std::int64_t>(i), values[i]);
+        }
+        for (std::size_t i = 0; i < dim; ++i) {
+            factors[i] = static_cast<float>(random.normal());
+            weight.set(static_cast<std::int64_t>(i), factors[i]);
+        }
+        run(RmsNorm{.x = x.on(kEmulator),
+                    .weight = weight.on(kEmulator),
+                    .out = out.on(kEmulator),
+                    .eps = kEps,
+                    .weight_offset = kOffset,
+                    .rounding = RmsNorm::Rounding::eager});
+        const float share = static_cast<float>(rows) / static_cast<float>(rows * dim);
+        int others = 0;
+        for (std::size_t row = 0; row < rows; ++row) {
+            const float mean = times(sum_in_order(&values[row * dim], dim, width, threads), share);
+            const auto scale = static_cast<float>(
+                1 / std::sqrt(static_cast<double>(plus(mean, kEps))));  // the emulator's rsqrtf
+            for (std::size_t i = 0; i < dim; ++i) {
+                const float expected = times(times(values[row * dim + i], scale), plus(factors[i], kOffset));
+                others += static_cast<float>(out[static_cast<std::int64_t>(row * dim + i)]) != expected;
+            }
+        }
+        EXPECT_EQ(others, 0) << rows << "x" << dim;
+    }
+}
+
 // Longer than the registers of a block: its blocks exchange sums once, or with a scale a row twice.
 TEST(RmsNorm, RowsOfACluster) {
     test::expect_right("rms_norm x=fp32[1,65536] weight=fp32[65536] out=fp32[1,65536]", "rows",

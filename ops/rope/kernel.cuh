@@ -24,7 +24,7 @@ struct RopeParams {
     unsigned heads, heads_a_block;
     kit::Divisor head_units, token_units;  // of a head, of the heads that a block takes
     unsigned block_tokens;                 // a power of two
-    bool eager;                            // PyTorch's roundings
+    bool eager, wide_tables;               // PyTorch's roundings; its products in fp32
 };
 
 // Where a token's heads and its position lie, and its place in its sequence.
@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(512)
         if (to != nullptr) {
             const float *cos = turns.cos[slot], *sin = turns.sin[slot];
             if (p.eager) {
-                kit::finish_unit<kWhole>(r, to, place, unit, cos, sin, kit::TurnInSteps<T>());
+                kit::finish_unit<kWhole>(r, to, place, unit, cos, sin,
+                                         kit::TurnInSteps<T>{.wide = p.wide_tables});
             } else {
                 kit::finish_unit<kWhole>(r, to, place, unit, cos, sin);
             }

@@ -34,8 +34,8 @@ void reference(const Rope& op, Oracle& oracle) {
             if (op.rounding == Rope::Rounding::fused) {
                 kit::rotate_head(op, head_dim, position, load, store);
             } else {
-                kit::rotate_head(op, head_dim, position, load, store,
-                                 [&](double y) { return round_to(op.x.dtype, round_to(DType::fp32, y)); });
+                const auto round = [&](double y) { return round_to(op.cos.dtype, round_to(DType::fp32, y)); };
+                kit::rotate_head(op, head_dim, position, load, store, round);
             }
         }
     }

@@ -61,6 +61,7 @@ RopeParams parameters(const Rope& op, const RopePlan& plan) {
     p.tokens = static_cast<unsigned>(op.tokens());
     p.block_tokens = static_cast<unsigned>(plan.block_tokens);
     p.eager = op.rounding == Rope::Rounding::eager;
+    p.wide_tables = op.cos && op.cos.dtype == DType::fp32;
     return p;
 }
 

@@ -18,8 +18,8 @@ namespace weft {
 // angles: row p belongs to position p. A position that they lack is an error where the host can see it (on
 // the CPU, and without `positions`), and on a device a row of zeros, never memory outside.
 //
-// rounding=eager has the bits of x * cos + rotate(x) * sin in PyTorch, x and the tables of one dtype: each of the two
-// products is rounded to it, then the sum.
+// rounding=eager has the bits of (x * cos + rotate(x) * sin).to(x.dtype) in PyTorch: with tables of x's dtype each of the two
+// products is rounded to it, then the sum; with tables in fp32 products and sum are fp32.
 struct Rope {
     static constexpr std::string_view kName = "rope";
     enum class Pairs { half, interleaved };
@@ -64,9 +64,9 @@ inline const Contract& Rope::contract() {
                 if (op.rounding == Rounding::fused) return {};
                 if (!op.cos)
                     return Violation{"rounding", "expected fused without tables of cosines and sines"};
-                if (op.cos.dtype == op.x.dtype) return {};
-                return Violation{
-                    "cos", "expected x's dtype with rounding=eager, got " + std::string(name(op.cos.dtype))};
+                if (op.cos.dtype == op.x.dtype || op.cos.dtype == DType::fp32) return {};
+                return Violation{"cos", "expected x's dtype or fp32 with rounding=eager, got " +
+                                            std::string(name(op.cos.dtype))};
             })
             .require(+[](const Op& op) -> std::optional<Violation> {
                 if (!op.cos || op.positions || op.x.numel() == 0) return {};

@@ -155,8 +155,8 @@ TEST(Rope, RoundsOnceOrAfterEachStep) {
     EXPECT_THAT(rejection("rope x=bf16[1,3,2,8] out=bf16[1,3,2,8] rounding=eager"),
                 HasSubstr("rope.rounding: expected fused without tables"));
     EXPECT_THAT(
-        rejection("rope x=bf16[1,3,2,8] out=bf16[1,3,2,8] cos=fp32[9,4] sin=fp32[9,4] rounding=eager"),
-        HasSubstr("rope.cos: expected x's dtype with rounding=eager, got fp32"));
+        rejection("rope x=bf16[1,3,2,8] out=bf16[1,3,2,8] cos=fp16[9,4] sin=fp16[9,4] rounding=eager"),
+        HasSubstr("rope.cos: expected x's dtype or fp32 with rounding=eager, got fp16"));
 }
 
 TEST(Rope, PolicyFillsTheDevice) {

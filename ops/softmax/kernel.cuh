@@ -53,18 +53,19 @@ __device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
     MaximumAndSum part{-INFINITY, 0.0f};
     row.each([&](int, int, const float (&x)[N]) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) part.maximum = fmaxf(part.maximum, x[i] * p.scale);
+        for (const float value : x) part.maximum = fmaxf(part.maximum, value * p.scale);
     });
     row.each([&](int, int, const float (&x)[N]) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) part.sum += kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));
+        for (const float value : x)
+            part.sum += kit::exp2_approximate(fmaf(value, p.scale, -part.reference()));
     });
     const MaximumAndSum all = group.reduce(part, Merge{});
     const float inverse = inverse_of(all.sum);
     kit::store_mapped<T>(row, p.out, 1.0f, [&](int, int, float (&x)[N]) {
 #pragma unroll
-        for (int i = 0; i < N; ++i)
-            x[i] = kit::exp2_approximate(fmaf(x[i], p.scale, -all.reference())) * inverse;
+        for (float& value : x)
+            value = kit::exp2_approximate(fmaf(value, p.scale, -all.reference())) * inverse;
     });
 }
 
@@ -85,7 +86,6 @@ __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
                 if (place.has(i)) top = fmaxf(top, x[i] * p.scale);
             }
             part = Merge{}(part, {top, 0.0f});
-            part.maximum = top;
 #pragma unroll
             for (int i = 0; i < kOctet; ++i) {
                 const float power = kit::exp2_approximate(fmaf(x[i], p.scale, -part.reference()));

@@ -301,7 +301,7 @@ def embedding(
     """out[…, :] = table[ids[…], :] · scale
 
     Args:
-        ids: [...] int32, int64. Row numbers. Numbers in [0, vocab).
+        ids: [...] int32, int64. Row numbers; -1: a row of zeros. Numbers in [0, vocab), or -1: none.
         table: [vocab dim] fp32, bf16, fp16. One row a token.
         scale: What every element is multiplied by.
         out: [... dim] fp32, bf16, fp16. The rows.
@@ -667,11 +667,13 @@ def layer_norm(
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
     Numerics: with S = 1/√(var + eps), W = |weight + weight_offset| and k = 52 + dim/512 (what a sum's
-        additions and the division may err): the mean errs by δ = k·ε₃₂·mean|r|, a difference by d = δ +
-        ε₃₂·|r − mean|, S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d) relative; y by (S·W·d + (s +
-        5·ε₃₂)·|y − bias|) + ε₃₂·|y|; residual_out by ε₃₂·|residual + gate·x|; a modulation adds
-        ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); fp8 adds 2·ε₃₂·|y|, and the row's scale its own
-        error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128 updates rounds the mean.
+        additions and the division may err): the mean errs by δ = k·ε₃₂·mean|r| (a single column's: 0),
+        a difference by d = δ + ε₃₂·|r − mean|, S by s = (k + 6)/2 + S²·(δ²/2 + mean|r − mean|·d)
+        relative; y by (S·W·d + (s + 5·ε₃₂)·|y − bias|) + ε₃₂·|y|; residual_out by ε₃₂·|residual +
+        gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| + |y|); fp8 adds 2·ε₃₂·|y|, and
+        the row's scale its own error; with rounding=eager k = 64 + dim/64: each of a thread's dim/128
+        updates rounds the mean, every rounding on the way takes both ends of the interval, and
+        residual_out is exact.
     Replaces: arXiv:1607.06450; layer_norm, layer_norm_fp8, residual_add_layer_norm*, ln_modulate;
         SigLIP, ViT.
     """
@@ -899,6 +901,8 @@ def qk_norm_rope(
     section2: int = 0,
     section3: int = 0,
     sections: Literal["blocks", "alternate"] = "blocks",
+    rounding: Literal["fused", "eager", "eager_cast"] = "fused",
+    addcmul: bool = False,
     q_out: _Array | None = None,
     k_out: None = None,
     v_out: None = None,
@@ -949,6 +953,8 @@ def qk_norm_rope(
         section2: Pairs that turn by positions2.
         section3: Pairs that turn by positions3.
         sections: How the sections share the pairs. One of blocks, alternate.
+        rounding: Once at the end, or as PyTorch's operators. One of fused, eager, eager_cast.
+        addcmul: With eager: the second product is not rounded.
         q_out: [... tokens q_heads head_dim] fp32, bf16, fp16. The queries, turned. The dtype of q. May be
             the memory of q.
         k_out: [... tokens kv_heads head_dim] fp32, bf16, fp16. The keys, turned. Only beside k. The dtype
@@ -964,7 +970,8 @@ def qk_norm_rope(
     Raises:
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
-    Numerics: (32 + count/1024)·ε₃₂ of a normed element, then 8·ε₃₂·(|a·cos| + |b·sin|); V exact.
+    Numerics: (32 + count/1024)·ε₃₂ of a normed element, then 8·ε₃₂·(|a·cos| + |b·sin|); V exact; with
+        rounding=eager 49·ε₃₂ of a normed element, and every rounding then takes both ends of that.
     Replaces: RMSNorm (arXiv:1910.07467) of heads, RoFormer (arXiv:2104.09864), paged caches;
         fused_qk_norm_rope, fused_inplace_qknorm_rope, ltx2_qknorm_split_rope.
     """
@@ -1000,6 +1007,8 @@ def qk_norm_rope(
     section2: int = 0,
     section3: int = 0,
     sections: Literal["blocks", "alternate"] = "blocks",
+    rounding: Literal["fused", "eager", "eager_cast"] = "fused",
+    addcmul: bool = False,
     q_out: _Array | None = None,
     k_out: _Array | bool | None = None,
     v_out: _Array | bool | None = None,
@@ -1312,7 +1321,8 @@ def rms_norm(
         dim/512 additions in a thread, 14 between threads) and of the mean, and 5 roundings after it;
         residual_out by ε₃₂·|residual + gate·x|; a modulation adds ε₃₂·(2·|n·(mod_offset + mod_scale)| +
         |y|); fp8 adds 2·ε₃₂·|y|, and the row's scale its own error; with rounding=eager k = 48 (a
-        reciprocal root of 2 ulp), and eager_cast rounds both ends of n's interval on the way.
+        reciprocal root of 2 ulp), and every rounding on the way takes both ends of the interval;
+        residual_out is exact then.
     Replaces: arXiv:1910.07467; rms_norm, rms_norm_fp8, residual_add_rms_norm*, fused_add_rms_norm,
         rms_norm_dynamic_per_token_quant; Gemma, Llama and T5 norms.
     """

@@ -1,5 +1,5 @@
-"""Compiles the instrumented copy of an op with the commands of a finished build, and links a library, the tool and the
-op tests with it. The tree and the build stay as they are."""
+"""Compiles the instrumented copy of an area with the commands of a finished build, and links the library, the tool and
+the test programs with it. The tree and the build stay as they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import struct
@@ -15,12 +16,19 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from instrument.copy import ROOT, Copy, Place
+from instrument.area import ROOT, Area
+from instrument.copy import Copy, Place
 
 CORES = os.cpu_count() or 2
 # Places that a compiler names: of errors, else of all that led to them.
 COMPLAINTS = (r"^(\S+?):(\d+):(\d+): (?:fatal )?error:", r"^(\S+?):(\d+):(\d+):")
 ROUNDS = 12  # of compilation: an edit that does not compile may hide another
+
+
+def processor_time() -> float:
+    """Of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Failure(Exception):
@@ -48,35 +56,39 @@ class Build:
             raise Failure(f"no {folder}: ./weft build {folder.name} makes it")
         self.entries = json.loads((folder / "compile_commands.json").read_text())
 
-    def objects(self, op: str) -> dict[str, tuple[str, list[str]]]:
-        """The op's objects: object -> its source and command. References and kernels for a GPU are not among them."""
+    def objects(self, area: Area) -> dict[str, tuple[str, list[str]]]:
+        """The area's objects: object -> its source and command. References and kernels for a GPU are not among them."""
         found = {}
         for entry in self.entries:
-            name = os.path.relpath(entry["file"], ROOT)
-            own = re.fullmatch(rf"ops/{op}/(?!reference)\w+\.cpp", name)
-            if own or re.search(rf"generated/ops/{op}/\w+_emulated\.cpp$", name):
+            file = Path(entry["file"])
+            name = os.path.relpath(file, self.folder if file.is_relative_to(self.folder) else ROOT)
+            if re.fullmatch(area.objects, name):
                 words = shlex.split(entry["command"])
                 found[words[words.index("-o") + 1]] = (entry["file"], words)
-        if not any("_emulated" in name for name in found):
-            raise Failure(f"{self.folder} compiles no kernels of '{op}' for the emulator")
+        if "_emulated" in area.objects and not any("_emulated" in name for name in found):
+            raise Failure(f"{self.folder} compiles no kernels of '{area.name}' for the emulator")
         return found
 
-    def included(self, op: str) -> set[Path]:
-        """The files of the tree that the op's objects were compiled from."""
+    def included(self, area: Area) -> set[Path]:
+        """The files of the tree that the area's objects were compiled from."""
         files: set[Path] = set()
-        for name in self.objects(op):
+        for name in self.objects(area):
             _, listed = run(["ninja", "-C", str(self.folder), "-t", "deps", name], ROOT)
             words = [line.strip() for line in listed.splitlines() if line.startswith("    ")]
             files |= {(self.folder / word).resolve() for word in words}
         if not files:
-            raise Failure(f"{self.folder} has not compiled '{op}': ./weft build {self.folder.name}")
+            raise Failure(f"{self.folder} has not compiled '{area.name}': ./weft build {self.folder.name}")
         return files
 
     def link(self, target: str, replaced: dict[str, Path], output: Path) -> None:
-        """Links as the build does, with other objects. They come first: of an inline function of the kit, which other
-        ops have too, the linker takes the first copy."""
+        """Links as the build does, with those of the other objects that the target has. They come first: of an inline
+        function of the kit, which other ops have too, the linker takes the first copy."""
         code, listed = run(["ninja", "-t", "commands", target], self.folder)
         command = listed.strip().splitlines()[-1] if code == 0 else ""
+        replaced = {name: path for name, path in replaced.items() if name in command.split()}
+        if command and not replaced:
+            shutil.copy2(self.folder / target, output)
+            return
         for original in replaced:
             command = re.sub(rf"(?<=\s){re.escape(original)}(?=\s)", "", command)
         objects = " ".join(shlex.quote(str(path)) for path in replaced.values())
@@ -89,21 +101,26 @@ class Build:
 
 
 class Instrumented:
-    """An op's instrumented library, in a folder with the tool and the op tests."""
+    """An area's instrumented library, in a folder with the tool and the test programs."""
 
-    def __init__(self, op: str, build: Build) -> None:
-        self.op, self.build = op, build
-        self.folder = build.folder.parent / "instrumented" / build.folder.name / op
+    def __init__(self, area: Area, build: Build) -> None:
+        self.area, self.build = area, build
+        self.folder = build.folder.parent / "instrumented" / build.folder.name / area.name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = (self.folder / "lock").open("w")  # another process would replace what this one runs
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.copy = Copy(op, self.folder, build.included(op))
+        self.copy = Copy(area, self.folder, build.included(area))
         self.objects = {
             name: self.folder / re.sub(r"\W+", "_", name.split(".dir/")[-1].removesuffix(".o")).__add__(".o")
-            for name in build.objects(op)
+            for name in build.objects(area)
         }
 
     def make(self) -> None:
+        start = processor_time()
+        self._make()
+        self.seconds = processor_time() - start
+
+    def _make(self) -> None:
         for _ in range(ROUNDS):
             self.copy.write()
             with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
@@ -112,26 +129,29 @@ class Instrumented:
             if not wrong:
                 break
             if not any(self.copy.drop(self._complaints(wrong, pattern)) for pattern in COMPLAINTS):
-                raise Failure(f"the instrumented copy of '{self.op}' does not compile:\n{tail(wrong[0], 40)}")
+                raise Failure(
+                    f"the instrumented copy of '{self.area.name}' does not compile:\n{tail(wrong[0], 40)}"
+                )
         else:
-            raise Failure(f"the instrumented copy of '{self.op}' does not compile after {ROUNDS} rounds")
+            raise Failure(
+                f"the instrumented copy of '{self.area.name}' does not compile after {ROUNDS} rounds"
+            )
         library = next(path for path in self.build.folder.glob("libweft.so.*.*")).name
-        tests = {name: path for name, path in self.objects.items() if "test_ops.dir" in name}
-        others = {name: path for name, path in self.objects.items() if name not in tests}
-        self.build.link(library, others, self.folder / "libweft.so.0")
-        self.build.link("test_ops", tests, self.folder / "test_ops")
-        shutil.copy2(self.build.folder / "weft", self.folder / "weft")
+        self.build.link(library, self.objects, self.folder / "libweft.so.0")
+        for program in ("weft", *self.area.programs()):
+            self.build.link(program, self.objects, self.folder / program)
 
     def _compile(self, name: str) -> tuple[int, str]:
-        source, words = self.build.objects(self.op)[name]
+        source, words = self.build.objects(self.area)[name]
         tree = self.folder / "tree"
         words = [word for word in words if word != "-Werror"]
         words[words.index("-o") + 1] = str(self.objects[name])
-        if Path(source).is_relative_to(ROOT / "ops"):
+        if self.area.owns(os.path.relpath(source, ROOT)):
             words[words.index(source)] = str(tree / Path(source).relative_to(ROOT))
-        added = [f"-I{tree}", f"-I{tree / 'src'}", "-include", "sites/sites.h", "-w", "-Wno-narrowing"]
+        added = [f"-I{tree}", f"-I{tree / 'src'}", "-w", "-Wno-narrowing"]
         launcher = [found] if (found := shutil.which("ccache")) else []
-        flags = ["-fmax-errors=0", "-fdiagnostics-color=never"]
+        # Behind a precompiled header, which has to come first.
+        flags = ["-include", "sites/sites.h", "-fmax-errors=0", "-fdiagnostics-color=never"]
         return run([*launcher, words[0], *added, *words[1:], *flags], self.build.folder)
 
     def _complaints(self, said: list[str], pattern: str) -> list[tuple[str, int, int]]:
@@ -148,7 +168,7 @@ class Instrumented:
         """The places that there is code of: no constants, no template that nothing instantiates."""
         numbers: set[int] = set()
         for name, path in self.objects.items():
-            if "test_ops.dir" in name:
+            if re.search(r"\btest_\w+\.dir/", name):
                 continue
             section = self.folder / "sites.bin"
             section.unlink(missing_ok=True)

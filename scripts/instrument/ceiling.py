@@ -1,4 +1,4 @@
-"""What an op's tests leave unreached, held below what was recorded."""
+"""What an area's tests leave unreached, held below what was recorded."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from instrument.measure import Measured, outcomes, own
 from instrument.record import Row
 
 
-def held(measured: Measured, op: str, *, write: bool) -> bool:
+def held(measured: Measured, *, write: bool) -> bool:
     """Prints what is unreached without a reason; whether that is no more than the ceiling."""
-    mine = own(measured.places, op)
+    area = measured.copy.area
+    op = area.name
+    mine = own(measured.places, area)
     numbers = {place.id for place in mine}
     reasons = record.unreachable()
     missing = [at for at in measured.unreached() if at.place.id in numbers]
@@ -19,13 +21,14 @@ def held(measured: Measured, op: str, *, write: bool) -> bool:
     total = sum(len(outcomes(place)) for place in mine)
     explained = len(missing) - len(bare)
     print(f"{op}: {len(missing)} of {total} outcomes unreached, {explained} with a reason", flush=True)
-    stale = reasons.unused(f"ops/{op}/")
+    stale = reasons.unused(f"{area.folder}/")
     for line in stale:
         print(f"  a reason that is not needed: {line}")
     row = record.read().get(op, Row(op))
     if write:
         row.branches, row.unreached, row.explained = total, len(missing), explained
-        row.sources = record.sources(op, measured.copy.build.included(op))
+        row.seconds = max(row.seconds, measured.seconds())  # less where the compiler's cache had the objects
+        row.sources = record.sources(area, measured.copy.build.included(area))
         record.write(row)
         return not stale
     ceiling = row.unreached - row.explained

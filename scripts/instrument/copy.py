@@ -1,4 +1,4 @@
-"""The instrumented copy of an op's sources and of what it uses of the kit, written beside a build folder."""
+"""The instrumented copy of an area's sources, written beside a build folder."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from instrument.area import ROOT, Area
 from instrument.rules import Finder, Site
-
-ROOT = Path(__file__).resolve().parents[2]
-# References are what kernels are held to, and kit/ptx is what an instruction means: both have tests of their own.
-SUFFIXES = {".h", ".cuh", ".cu", ".cpp"}
-KEPT = {"reference.cpp", "row_reference.h"}
 
 
 @dataclass(frozen=True)
@@ -25,13 +21,6 @@ class Place:
 
     def where(self) -> str:
         return f"{self.file}:{self.site.line}"
-
-
-def instrumented_files(op: str, included: set[Path]) -> list[Path]:
-    """Of the op all but its reference and tests, of the kit what the op includes."""
-    own = [path for path in sorted((ROOT / "ops" / op).iterdir()) if path.suffix in SUFFIXES]
-    kit = [path for path in sorted((ROOT / "src" / "kit").iterdir()) if path in included]
-    return [path for path in own + kit if path.name not in KEPT and not path.name.startswith("test")]
 
 
 def rewrite(text: str, places: list[Place]) -> tuple[str, dict[int, list[tuple[int, int, int]]]]:
@@ -71,12 +60,12 @@ def rewrite(text: str, places: list[Place]) -> tuple[str, dict[int, list[tuple[i
 
 
 class Copy:
-    """The copy of one op, without the places that do not compile."""
+    """The copy of one area, without the places that do not compile."""
 
-    def __init__(self, op: str, folder: Path, included: set[Path]) -> None:
-        self.op = op
+    def __init__(self, area: Area, folder: Path, included: set[Path]) -> None:
+        self.area = area
         self.folder = folder
-        self.files = instrumented_files(op, included)
+        self.files = area.files(included)
         self.texts = {path: path.read_text() for path in self.files}
         self.places: list[Place] = []
         for path, text in self.texts.items():
@@ -105,9 +94,13 @@ class Copy:
             places = [place for place in self.places if place.file == name and place.id not in self.dropped]
             changed, self.columns[name] = rewrite(text, places)
             _replace(self.folder / "tree" / name, changed)
-        for path in (ROOT / "ops" / self.op).glob("test*.cpp"):
+        for path in self._tests():
             _replace(self.folder / "tree" / path.relative_to(ROOT), path.read_text())
         self._memory().write_text(json.dumps({"state": self.state, "dropped": sorted(self.dropped)}))
+
+    def _tests(self) -> list[Path]:
+        """An op's tests include its sources by names that are relative to their own folder."""
+        return sorted((ROOT / self.area.folder).glob("test*.cpp"))
 
     def drop(self, complaints: list[tuple[str, int, int]]) -> int:
         """Leaves out the places that the compiler complains of; returns how many."""

@@ -1,22 +1,24 @@
-"""What the tests of an op reach of its instrumented copy, and which mutants they notice."""
+"""What the tests of an area reach of its instrumented copy, and which mutants they notice."""
 
 from __future__ import annotations
 
+import math
 import os
-import resource
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from instrument.build import Failure, Instrumented, tail
-from instrument.copy import ROOT, Place
+from instrument.area import ROOT, Area
+from instrument.build import Failure, Instrumented, processor_time, tail
+from instrument.copy import Place
 
 HERE, FALSE, TRUE = 1, 2, 4
 VARIANTS = 2
 # How much more processor time than by itself, and how many seconds besides, until a mutated test counts as hanging.
 # Other work on the machine stretches a test's time, but not its processor time.
 SLOWER, SPARE_SECONDS = 5, 3
+# Tests that take no longer together run in one process: to start a hundred takes longer than they do.
+TOGETHER_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -57,28 +59,37 @@ def mutants(places: Iterable[Place]) -> list[Mutant]:
     return [Mutant(place, variant) for place in places for variant in range(len(place.site.rules))]
 
 
-def _processor_time() -> float:
-    """Of all children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 @dataclass(frozen=True)
 class Test:
-    """One test of the op, with its processor time and what it reaches."""
+    """One test of the area, with its processor time and what it reaches."""
 
+    program: str
     name: str
     seconds: float
     marks: bytes
 
 
+def batches(tests: Iterable[Test]) -> Iterator[list[Test]]:
+    """Tests of one program that follow each other, together where they are quick."""
+    batch: list[Test] = []
+    for test in tests:
+        together = [*batch, test]
+        seconds = sum(at.seconds for at in together)
+        if batch and (test.program != batch[0].program or seconds > TOGETHER_SECONDS):
+            yield batch
+            together = [test]
+        batch = together
+    if batch:
+        yield batch
+
+
 class Measured:
-    """An op's instrumented copy whose tests have run once, each by itself."""
+    """An area's instrumented copy whose tests have run once, each by itself."""
 
     def __init__(self, copy: Instrumented) -> None:
         self.copy = copy
         self.places = copy.compiled()
-        self.tests = sorted((self._baseline(name) for name in self._names()), key=lambda test: test.seconds)
+        self.tests = sorted((self._baseline(*test) for test in self._names()), key=lambda test: test.seconds)
         marks = bytearray(len(self.tests[0].marks))
         for test in self.tests:
             for i, mark in enumerate(test.marks):
@@ -86,35 +97,47 @@ class Measured:
         self.marks = bytes(marks)
 
     def _start(
-        self, *words: str, extra: dict[str, str] | None = None, limit: int | None = None
+        self, program: str, *words: str, extra: dict[str, str] | None = None, limit: int | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs the op tests, at most `limit` seconds of processor time."""
-        command = [str(self.copy.folder / "test_ops"), *words]
+        """Runs a test program, at most `limit` seconds of processor time."""
+        command = [str(self.copy.folder / program), *words]
         if limit is not None:
             command = ["bash", "-c", f'ulimit -t {limit}; exec "$@"', "bash", *command]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "GTEST_FAIL_FAST": "1", **(extra or {})}
+        own = {
+            "OPENBLAS_NUM_THREADS": "1",
+            "GTEST_FAIL_FAST": "1",
+            "WEFT_TOOL": str(self.copy.folder / "weft"),
+        }
+        environment = {**os.environ, **own, **(extra or {})}
         return subprocess.run(
             command,
             cwd=ROOT, env=environment, capture_output=True, text=True, errors="replace", check=False,
         )  # fmt: skip
 
-    def _names(self) -> Iterator[str]:
-        suite = ""
-        for line in self._start(f"--op={self.copy.op}", "--gtest_list_tests").stdout.splitlines():
-            word = line.split("#")[0].strip()
-            if line.startswith(" "):
-                yield suite + word
-            elif word.endswith("."):
-                suite = word
+    def _names(self) -> Iterator[tuple[str, str]]:
+        """The program and the name of each test."""
+        for program, choice in self.copy.area.tests:
+            suite = ""
+            words = [choice] if choice else []
+            for line in self._start(program, *words, "--gtest_list_tests").stdout.splitlines():
+                word = line.split("#")[0].strip()
+                if line.startswith(" "):
+                    yield program, suite + word
+                elif word.endswith("."):
+                    suite = word
 
-    def _baseline(self, name: str) -> Test:
+    def _baseline(self, program: str, name: str) -> Test:
         file = self.copy.folder / "marks.bin"
         file.unlink(missing_ok=True)
-        start = _processor_time()
-        done = self._start(f"--gtest_filter={name}", extra={"WEFT_REACHED": str(file)})
+        start = processor_time()
+        done = self._start(program, f"--gtest_filter={name}", extra={"WEFT_REACHED": str(file)})
         if done.returncode != 0 or not file.exists():
             raise Failure(f"{name} fails without a mutant:\n{tail(done.stdout + done.stderr)}")
-        return Test(name, _processor_time() - start, file.read_bytes())
+        return Test(program, name, processor_time() - start, file.read_bytes())
+
+    def seconds(self) -> int:
+        """Of processor time, until it is known what the tests reach."""
+        return math.ceil(self.copy.seconds + sum(test.seconds for test in self.tests))
 
     def unreached(self) -> list[Outcome]:
         return [at for place in self.places for at in outcomes(place) if not self.marks[place.id] & at.bit]
@@ -124,17 +147,22 @@ class Measured:
         return [test for test in self.tests if test.marks[mutant.place.id]]
 
     def killer(self, mutant: Mutant) -> str | None:
-        """The first test that fails with the mutant; none where it survives."""
-        for test in self.reaching(mutant):
-            limit = int(SLOWER * test.seconds) + SPARE_SECONDS
-            done = self._start(
-                f"--gtest_filter={test.name}", extra={"WEFT_MUTANT": str(mutant.number)}, limit=limit
-            )
-            if done.returncode != 0:
-                return test.name
+        """The first tests that fail with the mutant; none where it survives."""
+        for batch in batches(self.reaching(mutant)):
+            if self._fails(batch, mutant):
+                return ":".join(test.name for test in batch)
         return None
 
+    def _fails(self, tests: Sequence[Test], mutant: Mutant) -> bool:
+        limit = int(SLOWER * sum(test.seconds for test in tests)) + SPARE_SECONDS
+        names = ":".join(test.name for test in tests)
+        chosen = {"WEFT_MUTANT": str(mutant.number)}
+        return (
+            self._start(tests[0].program, f"--gtest_filter={names}", extra=chosen, limit=limit).returncode
+            != 0
+        )
 
-def own(places: Iterable[Place], op: str) -> list[Place]:
-    """The places of the op itself, not of the kit."""
-    return [place for place in places if Path(place.file).is_relative_to(f"ops/{op}")]
+
+def own(places: Iterable[Place], area: Area) -> list[Place]:
+    """The places of the area itself, not of what it uses."""
+    return [place for place in places if area.owns(place.file)]

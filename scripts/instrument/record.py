@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from instrument.copy import ROOT, instrumented_files
+from instrument.area import PARTS, ROOT, Area, area, ops
 from instrument.measure import Mutant, Outcome
 
 FOLDER = ROOT / "tests" / "reach"
@@ -22,8 +23,8 @@ BEGIN, END = "<!-- rendered by scripts/coverage --docs -->", "<!-- end -->"
 @dataclass
 class Row:
     """Of an op: outcomes of its branches, those that no test reaches, and those of them that have a reason; mutants
-    that there are, that were tried, found, and are equivalent for a reason; and the sources that the branches are
-    of."""
+    that there are, that were tried, found, and are equivalent for a reason; the processor time until an instrumented
+    copy has been compiled and its tests have run once (0: not known); and the sources that the branches are of."""
 
     op: str
     branches: int = 0
@@ -33,6 +34,7 @@ class Row:
     tried: int = 0
     found: int = 0
     equivalent: int = 0
+    seconds: int = 0
     sources: str = ""
 
     def score(self) -> str:
@@ -40,8 +42,8 @@ class Row:
         return f"{100 * self.found / judged:.1f} %" if judged else ""
 
     def is_complete(self) -> bool:
-        """Whether each of its mutants is known to be found, equivalent or a survivor."""
-        return 0 < self.mutants == self.tried
+        """Whether each of its mutants, or of the sample of them, is known to be found, equivalent or a survivor."""
+        return 0 < min(self.mutants, area(self.op).sample or self.mutants) == self.tried
 
 
 def read() -> dict[str, Row]:
@@ -58,6 +60,11 @@ def read() -> dict[str, Row]:
     return found
 
 
+def too_long(op: str, until: float) -> bool:
+    """Whether the op's instrumented copy is not made and measured by then, as far as is known."""
+    return time.monotonic() + read().get(op, Row(op)).seconds > until
+
+
 def write(row: Row) -> None:
     rows = read() | {row.op: row}
     with (FOLDER / "scores.csv").open("w", newline="") as file:
@@ -66,10 +73,13 @@ def write(row: Row) -> None:
         table.writerows(asdict(rows[op]) for op in sorted(rows))
 
 
-def sources(op: str, included: set[Path]) -> str:
-    """A digest of what decides which branches the op has, and which its own cases reach."""
-    paths = instrumented_files(op, included)
-    paths += [*sorted((ROOT / "ops" / op).glob("test*.cpp")), CORPUS / f"{op}.txt"]
+def sources(of: Area, included: set[Path]) -> str:
+    """A digest of what decides which branches the area has, and which its own cases reach."""
+    paths = of.files(included)
+    paths += [
+        *sorted(path for pattern in of.test_files for path in ROOT.glob(pattern)),
+        CORPUS / f"{of.name}.txt",
+    ]
     state = hashlib.sha256()
     for path in paths:
         state.update(f"{path.relative_to(ROOT)} ".encode())
@@ -99,7 +109,7 @@ class Listed:
         return key_of(mutant) in self.keys
 
     def write(self, op: str, mutants: Iterable[Mutant]) -> None:
-        kept = {key for key in self.keys if not key[0].startswith(f"ops/{op}/")}
+        kept = {key for key in self.keys if not area(op).owns(key[0])}
         with self.path.open("w", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(("file", "what", "line"))
@@ -130,7 +140,7 @@ class Reasons:
 
 
 def survivors() -> Listed:
-    """Mutants of the completely tried ops that no test finds yet."""
+    """Mutants of the completely tried ops, and of the samples of other areas, that no test finds yet."""
     return Listed("survivors.csv")
 
 
@@ -167,13 +177,19 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
+def parts_table(rows: Iterable[Row]) -> str:
+    lines = ["| sources | mutants | tried | found | equivalent | score |", "|---|---:|---:|---:|---:|---:|"]
+    for row in rows:
+        score = (row.mutants, row.tried, row.found, row.equivalent) if row.mutants else ("",) * 4
+        lines.append(f"| `{area(row.op).folder}` | " + " | ".join(map(str, score)) + f" | {row.score()} |")
+    return "\n".join(lines)
+
+
 def rendered(page: str) -> str:
-    head, rest = page.split(BEGIN)
-    _, foot = rest.split(END)
+    """The page with its tables: by op, and by part of the library."""
     rows = read()
-    shown = table(rows.get(op, Row(op)) for op in ops())
-    return f"{head}{BEGIN}\n\n{shown}\n\n{END}{foot}"
-
-
-def ops() -> list[str]:
-    return sorted(Path(path).parent.name for path in (ROOT / "ops").glob("*/reference.cpp"))
+    shown = [table(rows.get(op, Row(op)) for op in ops()), parts_table(rows.get(at, Row(at)) for at in PARTS)]
+    pieces = page.split(BEGIN)
+    for i, text in enumerate(shown, 1):
+        pieces[i] = f"\n\n{text}\n\n{END}{pieces[i].split(END)[1]}"
+    return BEGIN.join(pieces)

@@ -16,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from instrument import record
+from instrument.area import PARTS, area
 from instrument.build import Build
 
 from testing import keys, tidy
@@ -158,7 +159,11 @@ def coverage_parts(everything: bool) -> Parts:
     objects = keys.objects(build.folder, "test_ops")
     parts = {}
     for op, row in record.read().items():
-        if row.branches and (everything or record.sources(op, build.included(op)) != row.sources):
+        if (
+            row.branches
+            and op not in PARTS
+            and (everything or record.sources(area(op), build.included(area(op))) != row.sources)
+        ):
             names = [at for at in objects if keys.of_op(at) in (None, op)]
             parts[op] = keys.digest(common, keys.of_objects(build.folder, names))
     return parts
@@ -171,7 +176,7 @@ def coverage(everything: bool) -> Callable[[Path, Sequence[str]], dict[str, Coun
         until = time.monotonic() + COVERAGE_SECONDS
         found: dict[str, Count] = {}
         for op in random.sample(list(ops), len(ops)):
-            in_time = everything or time.monotonic() < until
+            in_time = everything or not record.too_long(op, until)
             command = [sys.executable, str(ROOT / "scripts/coverage"), op]
             found[op] = one(call(command, log)) if in_time else Count()
             if not in_time:

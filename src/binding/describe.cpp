@@ -12,8 +12,10 @@
 #include "verify/generate.h"
 
 namespace weft {
-extern const char* const kVersion;  // defined by the build
-}
+extern const char* const kVersion;  // defined by the build, all three
+extern const char* const kCudaVersion;
+extern const char* const kCudaArchitectures;
+}  // namespace weft
 
 namespace weft::binding {
 namespace {
@@ -71,6 +73,11 @@ tvm::ffi::String generate_case(const std::string& op, std::int64_t seed) {
 TVM_FFI_STATIC_INIT_BLOCK() {
     tvm::ffi::Function::SetGlobal("weft.version",
                                   tvm::ffi::Function::FromTyped([] { return tvm::ffi::String(kVersion); }));
+    tvm::ffi::Function::SetGlobal(
+        "weft.cuda_version", tvm::ffi::Function::FromTyped([] { return tvm::ffi::String(kCudaVersion); }));
+    tvm::ffi::Function::SetGlobal("weft.cuda_architectures", tvm::ffi::Function::FromTyped([] {
+                                      return tvm::ffi::String(kCudaArchitectures);
+                                  }));
     tvm::ffi::Function::SetGlobal("weft.contracts", tvm::ffi::Function::FromTyped(contracts));
     tvm::ffi::Function::SetGlobal("weft.case", tvm::ffi::Function::FromTyped(parse_case));
     tvm::ffi::Function::SetGlobal("weft.check", tvm::ffi::Function::FromTyped(check_case));

@@ -93,8 +93,8 @@ Command explain_command() {
     return {"explain", "Say which implementation takes a case on a device, and why not the others",
             "The list is the one that `weft::run` asks, best first, each with its configuration or its "
             "reason for declining.\n"
-            "Needs no GPU: --device takes h200, h100, a100, l40s, rtx4090, b200, rtx5090, or cpu, emulator, "
-            "cuda (here).\n\n"
+            "Needs no GPU: --device takes h200, h100, a100, l40s, rtx4090, t4, b200, rtx5090, or cpu, "
+            "emulator, cuda (here); weft list --devices says what is known of them.\n\n"
             "Examples:\n  weft explain 'rms_norm x=bf16[4096,3072] weight=bf16[3072]' --device h100\n"
             "  weft explain 'gemm a=bf16[560,2048] b=bf16[2560,2048]' --device rtx4090\n"
             "  WEFT_VERBOSE=dispatch weft verify ...    the same, for every call that runs\n",

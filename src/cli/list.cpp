@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/select.h"
+#include "core/known_devices.h"
 
 namespace weft::cli {
 namespace {
@@ -26,16 +27,51 @@ int list(bool json) {
     return kPassed;
 }
 
+std::string number(double value) { return value == 0 ? "-" : fmt::format("{:g}", value); }
+
+int list_devices(bool json) {
+    nlohmann::json all = nlohmann::json::array();
+    std::vector<std::vector<std::string>> rows = {{"DEVICE", "NAME", "CAPABILITY", "SMS", "SHARED KIB",
+                                                   "L2 MIB", "COPY TB/S", "READ TB/S", "16-BIT", "FP8",
+                                                   "FP32 TFLOPS"}};
+    for (const auto& [key, marketing, d, probed] : known_devices()) {
+        const std::string capability = fmt::format("{}.{}", d.arch / 10, d.arch % 10);
+        rows.push_back({std::string(key), d.name, capability, std::to_string(d.sms),
+                        std::to_string(d.shared_per_block / 1024), std::to_string(d.l2_bytes >> 20),
+                        number(d.copy_tbps), number(d.read_tbps), number(d.half_tflops), number(d.fp8_tflops),
+                        number(d.fp32_tflops)});
+        all.push_back({{"device", key},
+                       {"name", d.name},
+                       {"capability", capability},
+                       {"sms", d.sms},
+                       {"shared_kib_per_block", d.shared_per_block / 1024},
+                       {"l2_mib", d.l2_bytes >> 20},
+                       {"copy_tbps", d.copy_tbps},
+                       {"read_tbps", d.read_tbps},
+                       {"half_tflops", d.half_tflops},
+                       {"fp8_tflops", d.fp8_tflops},
+                       {"fp32_tflops", d.fp32_tflops},
+                       {"probed", probed}});
+    }
+    std::cout << (json ? all.dump(2) + "\n" : table(rows));
+    return kPassed;
+}
+
 }  // namespace
 
 Command list_command() {
     return {"list", "Every op, its formula and how many implementations it has",
             "Examples:\n  weft list\n  weft list --json | jq -r '.[].op'\n  weft show rms_norm     all about "
-            "one of them\n",
+            "one of them\n  weft list --devices    the GPUs that explain knows, and their figures\n",
             [](CommandLine& line) -> std::function<int()> {
-                auto json = std::make_shared<bool>();
-                line.add("--json", json.get(), "print JSON");
-                return [json] { return list(*json); };
+                struct Arguments {
+                    bool json = false, devices = false;
+                };
+                auto a = std::make_shared<Arguments>();
+                line.add("--devices", &a->devices,
+                         "the GPUs that --device of explain names, instead of the ops");
+                line.add("--json", &a->json, "print JSON");
+                return [a] { return a->devices ? list_devices(a->json) : list(a->json); };
             }};
 }
 

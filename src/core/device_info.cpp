@@ -5,15 +5,11 @@
 #include <mutex>
 
 #include "core/cuda_api.h"
+#include "core/known_devices.h"
 #include "weft/error.h"
 
 namespace weft {
 namespace {
-
-struct Known {
-    std::string_view key, marketing;  // the latter as the driver names the card
-    DeviceInfo info;
-};
 
 // Hopper's GPCs have room for clusters beyond the portable 8; other cards' are not known.
 int most_blocks(int arch) { return arch == 90 ? 16 : arch > 90 && arch != 120 ? 8 : 1; }
@@ -38,23 +34,6 @@ DeviceInfo gpu(std::string name, int arch, int sms, int shared_block, int shared
     return d;
 }
 
-// H100 and H200: bandwidth and launch floor as probed (docs/design.md); the matrix rates and all other cards'
-// figures are the vendor's data sheets (dense).
-const std::vector<Known>& known() {
-    static const std::vector<Known> kKnown = {
-        {"h200", "H200", gpu("NVIDIA H200", 90, 132, 227, 228, 60, 4.35, 4.35, 989, 1979, 67)},
-        {"h100", "H100", gpu("NVIDIA H100", 90, 132, 227, 228, 50, 3.06, 3.08, 989, 1979, 67)},
-        {"a100", "A100", gpu("NVIDIA A100", 80, 108, 163, 164, 40, 1.94, 1.94, 312, 312, 19.5)},
-        {"l40s", "L40S", gpu("NVIDIA L40S", 89, 142, 99, 100, 96, 0.86, 0.86, 362, 733, 91.6)},
-        {"rtx4090", "RTX 4090",
-         gpu("NVIDIA GeForce RTX 4090", 89, 128, 99, 100, 72, 1.0, 1.0, 165, 330, 82.6)},
-        {"b200", "B200", gpu("NVIDIA B200", 100, 148, 227, 228, 126, 8.0, 8.0, 2250, 4500, 75)},
-        {"rtx5090", "RTX 5090",
-         gpu("NVIDIA GeForce RTX 5090", 120, 170, 99, 100, 96, 1.79, 1.79, 210, 419, 105)},
-    };
-    return kKnown;
-}
-
 DeviceInfo host(DeviceType type) {
     DeviceInfo d;
     d.type = type;
@@ -73,7 +52,7 @@ DeviceInfo host(DeviceType type) {
 DeviceInfo query_cuda(int index) {
     cuda::Properties p = cuda::api().properties(index);  // throws where there is none
     DeviceInfo d;
-    for (const Known& k : known()) {
+    for (const KnownDevice& k : known_devices()) {
         if (p.name.find(k.marketing) != std::string::npos) {
             d = k.info;
             break;
@@ -92,6 +71,26 @@ DeviceInfo query_cuda(int index) {
 
 }  // namespace
 
+// H100 and H200: bandwidth and launch floor as probed (docs/design.md). All other figures are NVIDIA's data sheets
+// (dense rates; fp8's that of 16 bits where there is no fp8): H100 and H200 Tensor Core GPU, A100 80GB PCIe, L40S,
+// T4 (its half rate is fp16's), HGX B200, and the Ada and Blackwell GeForce architecture papers; shared memory by the
+// CUDA programming guide's table of compute capabilities.
+const std::vector<KnownDevice>& known_devices() {
+    static const std::vector<KnownDevice> kKnown = {
+        {"h200", "H200", gpu("NVIDIA H200", 90, 132, 227, 228, 60, 4.35, 4.35, 989, 1979, 67), true},
+        {"h100", "H100", gpu("NVIDIA H100", 90, 132, 227, 228, 50, 3.06, 3.08, 989, 1979, 67), true},
+        {"a100", "A100", gpu("NVIDIA A100", 80, 108, 163, 164, 40, 1.94, 1.94, 312, 312, 19.5)},
+        {"l40s", "L40S", gpu("NVIDIA L40S", 89, 142, 99, 100, 96, 0.86, 0.86, 362, 733, 91.6)},
+        {"rtx4090", "RTX 4090",
+         gpu("NVIDIA GeForce RTX 4090", 89, 128, 99, 100, 72, 1.0, 1.0, 165, 330, 82.6)},
+        {"t4", "Tesla T4", gpu("Tesla T4", 75, 40, 64, 64, 4, 0.32, 0.32, 65, 65, 8.1)},
+        {"b200", "B200", gpu("NVIDIA B200", 100, 148, 227, 228, 126, 8.0, 8.0, 2250, 4500, 75)},
+        {"rtx5090", "RTX 5090",
+         gpu("NVIDIA GeForce RTX 5090", 120, 170, 99, 100, 96, 1.79, 1.79, 210, 419, 105)},
+    };
+    return kKnown;
+}
+
 const DeviceInfo& device_info(Device device) {
     static const DeviceInfo kHosts[2] = {host(DeviceType::cpu), host(DeviceType::emulator)};
     if (device.type == DeviceType::cpu) return kHosts[0];
@@ -105,7 +104,7 @@ const DeviceInfo& device_info(Device device) {
 }
 
 const DeviceInfo* find_device(std::string_view name) {
-    for (const Known& k : known()) {
+    for (const KnownDevice& k : known_devices()) {
         if (k.key == name) return &k.info;
     }
     return nullptr;
@@ -113,7 +112,7 @@ const DeviceInfo* find_device(std::string_view name) {
 
 std::vector<std::string> device_names() {
     std::vector<std::string> names;
-    for (const Known& k : known()) names.emplace_back(k.key);
+    for (const KnownDevice& k : known_devices()) names.emplace_back(k.key);
     return names;
 }
 

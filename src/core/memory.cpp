@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -108,7 +109,8 @@ Context::Context(Context&& other) noexcept
       plans_(std::move(other.plans_)),
       scratch_(std::exchange(other.scratch_, nullptr)),
       scratch_bytes_(std::exchange(other.scratch_bytes_, 0)),
-      slots_(std::move(other.slots_)) {}
+      slots_(std::move(other.slots_)),
+      scratch_asked_(std::exchange(other.scratch_asked_, 0)) {}
 Context& Context::operator=(Context&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(stream_, other.stream_);
@@ -119,10 +121,12 @@ Context& Context::operator=(Context&& other) noexcept {
     std::swap(scratch_, other.scratch_);
     std::swap(scratch_bytes_, other.scratch_bytes_);
     std::swap(slots_, other.slots_);
+    std::swap(scratch_asked_, other.scratch_asked_);
     return *this;
 }
 
 void* Context::scratch(std::size_t bytes) {
+    scratch_asked_ = std::max(scratch_asked_, bytes);
     if (bytes <= scratch_bytes_) return scratch_;
     if (is_capturing(device_, stream_)) {
         throw Error(

@@ -61,6 +61,17 @@ void log_dispatch(const OpEntry& entry, const void* op, Context& context) {
     throw Error(ErrorCode::unsupported, entry.contract().name(), "", message);
 }
 
+// The oldest capability (times ten) that nvcc compiles the kernels for.
+constexpr int kOldestArch = 80;
+constexpr const char* kTooOld =
+    "weft's kernels start at compute capability 8.0 (bf16 arithmetic and asynchronous copies)";
+
+// An implementation's own answer, after what holds for all that run on a GPU or stand for one. The CPU's arch is 0.
+const char* declined(const AnyImplementation& i, const void* op, const DeviceInfo& device) {
+    if (device.arch != 0 && device.arch < kOldestArch) return kTooOld;
+    return i.decline(op, device);
+}
+
 // What a context adds to an implementation that does not decline by itself.
 Readiness readiness(const AnyImplementation& i, const void* op, Context& context) {
     if (context.avoids(i.name)) return {kLeftOut};
@@ -123,7 +134,7 @@ const AnyImplementation* choose(const OpEntry& entry, const void* op, Context& c
     const cuda::DeviceGuard guard(device);
     if (log_state().enabled) log_dispatch(entry, op, context);
     for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
-        if (i.decline(op, context.info()) == nullptr && readiness(i, op, context).reason == nullptr)
+        if (declined(i, op, context.info()) == nullptr && readiness(i, op, context).reason == nullptr)
             return &i;
     }
     all_declined(entry, op, context);
@@ -164,7 +175,7 @@ void run(const OpEntry& entry, const void* op, Context& context) {
 std::vector<Verdict> explain(const OpEntry& entry, const void* op, const DeviceInfo& device) {
     std::vector<Verdict> verdicts;
     for (const AnyImplementation& i : entry.implementations[static_cast<int>(device.type)]) {
-        const char* reason = i.decline(op, device);
+        const char* reason = declined(i, op, device);
         verdicts.push_back(
             {i.name, reason == nullptr ? "" : reason, reason == nullptr ? i.config(op, device) : ""});
     }

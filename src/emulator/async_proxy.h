@@ -75,5 +75,9 @@ void wgmma(const char* what, const Wgmma& call, const Where& where);
 void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(unsigned newest, const Where& where);
+// Whether tensor cores keep sums of fp8 products as Hopper's do, in 13 fraction bits. Not so at first: what is computed
+// exactly is held to the exact result. A kernel that promises more than the tensor cores give is tested with it.
+void set_short_fp8_sums(bool on);
+bool short_fp8_sums();
 
 }  // namespace weft::emulator

@@ -129,6 +129,7 @@ class Runtime {
 
     uint64_t order = 0;
     uint8_t poison = 0xff;
+    bool short_fp8_sums = false;
     const void* stream = nullptr;  // of the work that launches belong to, where `any_stream` is not set
     bool any_stream = true;
 

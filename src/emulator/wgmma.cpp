@@ -237,4 +237,7 @@ void wgmma_wait(unsigned newest, const Where& where) {
     return_accumulators(thread, newest);
 }
 
+void set_short_fp8_sums(bool on) { Runtime::here().short_fp8_sums = on; }
+bool short_fp8_sums() { return Runtime::here().short_fp8_sums; }
+
 }  // namespace weft::emulator

@@ -111,7 +111,7 @@ inline NarrowScale group_scale_of(const NarrowAmax& amax, DType codes, DType sca
         s.error = amax.error * over / max_value(codes) + 2 * kEps32 * s.rounded;
     s.low = store(s.rounded - s.error);
     s.high = store(s.rounded + s.error);
-    s.value = scales == DType::ue8m0 ? s.high : store(s.rounded);
+    s.value = scales == DType::ue8m0 && s.high <= 2 * s.low ? s.high : store(s.rounded);
     s.inverse = inverse(s.value);
     s.inverse_low = inverse(s.low);
     s.inverse_high = inverse(s.high);
@@ -179,7 +179,12 @@ class NarrowReference {
             for (std::size_t i = first; i < last; ++i) amax.add(y[i], error[i]);
             const NarrowScale scale =
                 group_scale_of(amax, fields_.out.dtype, scales.dtype, static_cast<double>(given_));
-            if (scales.dtype == DType::ue8m0) {
+            if (scales.dtype == DType::ue8m0 && scale.high > 2 * scale.low) {
+                // Values near 0, of which an error leaves little: every power that it may make of the largest.
+                oracle_.store(scales, groups_.at(row, group), (scale.low + scale.high) / 2,
+                              (scale.high - scale.low) / 2);
+                store_element(scales.dtype, scales.data, groups_.at(row, group), scale.value);
+            } else if (scales.dtype == DType::ue8m0) {
                 // From the larger of two possible powers 0.3 down is nearest to the smaller one.
                 const double error_of = scale.low < scale.high ? 0.3 * scale.high : 0;
                 oracle_.store(scales, groups_.at(row, group), scale.value, error_of);

@@ -215,16 +215,25 @@ struct TurnOnce {
     }
 };
 
-// The same as PyTorch's operators on tensors of T do it: each product is rounded to T, then the sum by the store.
+// The same as PyTorch's operators on tensors of T do it: each product is rounded to T, then the sum by the store. Where the
+// tables are `wide`, in fp32, products are fp32 too. torch.addcmul does not round the second product.
 template <class T>
 struct TurnInSteps {
+    bool wide = false, addcmul = false;
+
     __device__ __forceinline__ void operator()(float (&a)[kTurnWidth], float (&b)[kTurnWidth],
                                                const UnitTurns& c, const UnitTurns& s) const {
-        const auto product = [](float x, float y) { return round_through<T>(__fmul_rn(x, y)); };
+        const auto product = [&](float x, float y) {
+            const float exact = __fmul_rn(x, y);
+            return wide ? exact : round_through<T>(exact);
+        };
+        const auto sum = [&](float first, float x, float y) {
+            return addcmul ? fmaf(x, y, first) : __fadd_rn(first, product(x, y));
+        };
 #pragma unroll
         for (int i = 0; i < kTurnWidth; ++i) {
-            const float turned = __fadd_rn(product(a[i], c[i]), -product(b[i], s[i]));
-            b[i] = __fadd_rn(product(b[i], c[i]), product(a[i], s[i]));
+            const float turned = sum(product(a[i], c[i]), -s[i], b[i]);
+            b[i] = sum(product(b[i], c[i]), s[i], a[i]);
             a[i] = turned;
         }
     }

@@ -50,8 +50,12 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
     }
     fold_maps({all, count});
     places.axes = std::max(1, maps[0].axes);
-    shape.scattered = shape.scattered || places.axes > 2;
-    for (int axis = 1; axis < places.axes; ++axis) places.size[axis] = Divisor::of(maps[0].size[axis]);
+    places.wide = places.axes > 1 && row_count(x) >> 31 != 0;
+    shape.scattered = shape.scattered || places.axes > 2 || places.wide;
+    for (int axis = 1; axis < places.axes; ++axis) {
+        if (!places.wide) places.size[axis] = Divisor::of(maps[0].size[axis]);
+        places.wide_size[axis] = maps[0].size[axis];
+    }
     shape.run = places.axes == 2 ? places.size[1] : Divisor::endless();
     for (std::size_t i = 0; i < count; ++i) {
         const std::int64_t* stride = maps[i].stride;

@@ -15,10 +15,11 @@ DType norm_dtype(const Op& op) {
     return op.residual ? op.residual.dtype : op.x.dtype;
 }
 
-// Whether the modulation of a norm without weight and bias takes their place: one affine map in all.
+// Whether the modulation of a norm without weight and bias takes their place: one affine map in all. PyTorch's operators
+// round between the two.
 template <class Op>
 bool modulates_alone(const Op& op) {
-    return !op.weight && !op.bias && !op.out2 && !op.mod_tanh;
+    return !op.weight && !op.bias && !op.out2 && !op.mod_tanh && op.rounding == Op::Rounding::fused;
 }
 
 // The operands of a call, where a kernel finds them.
@@ -91,6 +92,15 @@ __global__ void __launch_bounds__(256)
     dependency_wait();
     dependents_launch();
     quantize_groups(out, tiles, y, out.scale != nullptr ? *out.scale : 1.0f);
+}
+
+// The kernels for PyTorch's bits take four neighbouring elements at a time of every operand.
+template <class Op>
+const char* decline_eager_rows(const Op& op) {
+    const bool aligned =
+        rows_allow(4, {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate, &op.mod_scale,
+                       &op.mod_shift, &op.mod_scale2, &op.mod_shift2, &op.out, &op.out2});
+    return aligned ? nullptr : "every row must be aligned for 4 elements";
 }
 
 // What the plan and the options add to the operands.

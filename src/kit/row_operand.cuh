@@ -41,18 +41,33 @@ inline constexpr int kMaxRowOperands = 12;
 struct RowPlaces {
     int axes = 1;
     Divisor size[kMaxRowAxes] = {};  // of each axis but the first
+    bool wide = false;               // there are 2^31 rows or more, which divisors do not divide
+    std::int64_t wide_size[kMaxRowAxes] = {};
     RowPlace of[kMaxRowOperands] = {};
 };
 
 // What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others. Rows come in runs, as the tokens of
 // a batch or the heads of a token: every operand has one stride in a run and one from run to run, either of which may be
-// 0. `scattered`: some operand has not: then RowPlaces says where each row lies.
+// 0. `scattered`: some operand has not, or rows are too many for two strides: then RowPlaces says where each row lies.
 struct RowShape {
     std::int64_t rows = 0, dim = 0;
     Divisor run = {};  // rows of a run
     int lanes = 32, lanes_log2 = 5, cluster = 1;
     bool scattered = false;
 };
+
+// scattered_offset of rows that no divisor divides.
+[[gnu::noinline]] __device__ inline std::int64_t wide_offset(const RowPlaces& places, const RowPlace& place,
+                                                             std::int64_t row) {
+    std::int64_t at = 0;
+#pragma unroll 1
+    for (int axis = places.axes - 1; axis > 0; --axis) {
+        const std::int64_t outer = row / places.wide_size[axis];
+        at += (row - outer * places.wide_size[axis]) * place.stride[axis];
+        row = outer;
+    }
+    return at + row * place.stride[0];
+}
 
 // Elements from an operand's first to where the row begins that belongs to row `row` of x.
 __device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places, const RowOperand& operand,
@@ -64,6 +79,8 @@ __device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places
                                       : static_cast<const std::int32_t*>(place.picks)[row];
         return (pick < 0 ? 0 : pick < place.table ? pick : place.table - 1) * operand.stride;
     }
+    if (places.wide) [[unlikely]]
+        return wide_offset(places, place, row);
     std::int64_t at = 0;
     auto rest = static_cast<unsigned>(row);
 #pragma unroll 1

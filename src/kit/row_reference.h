@@ -47,12 +47,17 @@ class ReferenceRows {
 };
 
 // What a norm reads: x, or residual + gate · x in fp32 with one rounding, rounded to the residual's dtype; that goes to
-// residual_out too.
+// residual_out too. As PyTorch's operators (rounding=eager): the product is rounded first, to x's dtype unless the gate is
+// in fp32.
 template <class Op>
 class ReferenceInput {
    public:
     explicit ReferenceInput(const Op& op)
-        : x_(op.x, op.x), residual_(op.residual, op.x), gate_(op.gate, op.x), sum_(op.residual_out, op.x) {}
+        : x_(op.x, op.x),
+          residual_(op.residual, op.x),
+          gate_(op.gate, op.x),
+          sum_(op.residual_out, op.x),
+          eager_(op.rounding != Op::Rounding::fused) {}
 
     std::vector<double> row(std::int64_t row, Oracle& oracle) const {
         std::vector<double> r(static_cast<std::size_t>(x_.tensor().dim(-1)));
@@ -61,19 +66,27 @@ class ReferenceInput {
             r[i] = x_.at(row, at);
             if (!residual_) continue;
             const double other = residual_.at(row, at), gate = gate_.at(row, at, 1);
-            const double sum = other + gate * r[i];
+            const double r_x = r[i], sum = other + gate * r_x;
             r[i] = round_to(residual_.tensor().dtype,
                             static_cast<double>(std::fma(static_cast<float>(gate), static_cast<float>(r[i]),
                                                          static_cast<float>(other))));
+            if (eager_) r[i] = eager_sum(r_x, gate, other);
             if (!sum_) continue;
-            oracle.store(sum_.tensor(), sum_.place(row, at), sum,
-                         std::isfinite(sum) ? kEps32 * std::fabs(sum) : 0);
+            oracle.store(sum_.tensor(), sum_.place(row, at), eager_ ? r[i] : sum,
+                         !eager_ && std::isfinite(sum) ? kEps32 * std::fabs(sum) : 0);
         }
         return r;
     }
 
    private:
+    double eager_sum(double x, double gate, double other) const {
+        double product = round_to(DType::fp32, gate * x);
+        if (gate_ && gate_.tensor().dtype != DType::fp32) product = round_to(x_.tensor().dtype, product);
+        return round_to(residual_.tensor().dtype, round_to(DType::fp32, product + other));
+    }
+
     ReferenceRows x_, residual_, gate_, sum_;
+    bool eager_;
 };
 
 // y · (scale + offset) + shift, of values within ± error.

@@ -21,18 +21,21 @@ __device__ __forceinline__ void load_floats(const RowOperand& from, const RowPar
         to_floats(load_aligned<N>(part.begin<const T>(from) + index), to);
     });
 }
+// The same of a row that is there and stored as T: without a choice where it runs, which every pass would hold many times.
+template <class T, int N>
+__device__ __forceinline__ void load_row_floats(const RowOperand& from, const RowPart& part,
+                                                std::int64_t index, float (&to)[N]) {
+    to_floats(load_aligned<N>(part.begin<const T>(from) + index), to);
+}
 // The other way, rounded once.
-template <int N>
-__device__ __forceinline__ void store_floats(const RowOperand& to, const RowPart& part, std::int64_t index,
-                                             const float (&from)[N]) {
-    with_type(to.dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        store_aligned(part.begin<T>(to) + index, from_floats<T>(from));
-    });
+template <class T, int N>
+__device__ __forceinline__ void store_row_floats(const RowOperand& to, const RowPart& part,
+                                                 std::int64_t index, const float (&from)[N]) {
+    store_aligned(part.begin<T>(to) + index, from_floats<T>(from));
 }
 
-// Vectors of N elements, the row's first for thread 0, the next for thread 1; T is what the row's elements are stored as:
-// the residual's dtype if there is one, else x's.
+// Vectors of N elements, the row's first for thread 0, the next for thread 1; T is what x, the residual and
+// their sum are stored as, which rounds as PyTorch's operators do.
 template <class T, int N>
 class StreamedRow {
    public:
@@ -57,20 +60,25 @@ class StreamedRow {
     // Before all passes: what residual_out is to receive goes there, and comes from there from now on.
     __device__ __forceinline__ void load() {
         if (in_.residual.data == nullptr || in_.residual_out.data == nullptr) return;
-        each(
-            [&](std::int64_t index, const float (&x)[N]) { store_floats(in_.residual_out, part, index, x); });
+        each([&](std::int64_t index, const float (&x)[N]) {
+            store_row_floats<T>(in_.residual_out, part, index, x);
+        });
         summed_ = true;
     }
 
    private:
     __device__ __forceinline__ void get(std::int64_t index, float (&x)[N]) const {
-        load_floats(summed_ ? in_.residual_out : in_.x, part, index, 0.0f, x);
+        load_row_floats<T>(summed_ ? in_.residual_out : in_.x, part, index, x);
         if (summed_ || in_.residual.data == nullptr) return;
         float r[N], g[N];
-        load_floats(in_.residual, part, index, 0.0f, r);
+        load_row_floats<T>(in_.residual, part, index, r);
         load_floats(in_.gate, part, index, 1.0f, g);
+        const bool wide = in_.gate.dtype == DType::fp32;  // PyTorch's product is then in fp32
 #pragma unroll
-        for (int i = 0; i < N; ++i) x[i] = round_through<T>(fmaf(x[i], g[i], r[i]));
+        for (int i = 0; i < N; ++i) {
+            const float product = __fmul_rn(x[i], g[i]);
+            x[i] = round_through<T>(__fadd_rn(wide ? product : round_through<T>(product), r[i]));
+        }
     }
 
     const RowInput& in_;

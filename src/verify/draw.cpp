@@ -173,12 +173,14 @@ std::int64_t draw_outside(const Fill& fill, std::int64_t limit, Random& random) 
     return random.pick(kOutside);
 }
 
-std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, Random& random) {
+// none: -1 may stand for none. Usual numbers have none of these: with them calls are timed beside operators of PyTorch that
+// refuse -1.
+std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, bool none, Random& random) {
     const auto below = [&](std::int64_t most) { return random.below(std::max<std::int64_t>(1, most)); };
     const auto high = static_cast<std::int64_t>(fill.high);
     switch (fill.kind) {
         case Fill::Kind::index:
-            return limit <= 0 || (fill.or_none && random.below(7) == 0) ? -1 : below(limit);
+            return limit <= 0 || (none && fill.or_none && random.below(7) == 0) ? -1 : below(limit);
         case Fill::Kind::positions: return below(limit == kUnknown ? high : std::min(high, limit));
         case Fill::Kind::count: return random.below(3) == 0 ? limit : below(limit + 1);
         case Fill::Kind::mask:
@@ -195,12 +197,13 @@ std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, Ran
 void draw_input(const Field& field, const Tensor& view, std::int64_t limit, Drawing drawing, Random random) {
     const Fill& fill = field.fill;
     if (is_floating(view.dtype)) return draw_numbers(fill, view, drawing.values, random);
-    const bool outside = drawing.on_device && drawing.values == Values::special && fill.defined_outside;
+    const bool special = drawing.values == Values::special;
+    const bool outside = drawing.on_device && special && fill.defined_outside;
     const std::vector<std::int64_t> together = draw_together(fill, view.numel(), limit, random);
     std::size_t next = 0;
     for_each_offset(view, [&](std::int64_t i) {
         std::int64_t value =
-            together.empty() ? draw_integer(fill, limit, view.dtype, random) : together[next++];
+            together.empty() ? draw_integer(fill, limit, view.dtype, special, random) : together[next++];
         if (outside && random.below(4) == 0) value = draw_outside(fill, limit, random);
         store_integer(view.dtype, view.data, i, value);
     });

@@ -1,7 +1,11 @@
 // Verification: two poisoned runs against the reference's intervals.
 #include "verify/verify.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "core/ladder.h"
+#include "weft/memory.h"
 
 #if WEFT_HAS_EMULATOR
 #include "emulator/emulator.h"
@@ -16,11 +20,35 @@ void set_emulator_poison([[maybe_unused]] int poison) {
 #endif
 }
 
-// What an earlier call left there must not show. Calls that ask for more get fresh memory once.
-void poison_scratch(Context& context, int poison) {
-    constexpr std::size_t kBytes = std::size_t{1} << 20;
-    fill_bytes(context.scratch(kBytes), context.device(), poison, kBytes);
-}
+// What an earlier call left in scratch must not show, and what lies behind the bytes that a call asks for must stay.
+class PoisonedScratch {
+   public:
+    // `least`: what the call is known to ask for. Where it asks for more than there is, it gets fresh memory.
+    PoisonedScratch(Context& context, int poison, std::size_t least)
+        : context_(context), poison_(poison), bytes_(std::max(kBytes, least + kBehind)) {
+        fill_bytes(context_.scratch(bytes_), context_.device(), poison_, bytes_);
+        context_.take_scratch_asked();
+    }
+
+    // What the call has asked for.
+    std::size_t asked() {
+        asked_ = std::max(asked_, context_.take_scratch_asked());
+        return asked_;
+    }
+    bool kept_behind() {
+        if (asked() >= bytes_) return true;
+        std::vector<unsigned char> behind(std::min(kBehind, bytes_ - asked_));
+        const auto* scratch = static_cast<const unsigned char*>(context_.scratch(bytes_));
+        copy_bytes(behind.data(), kCpu, scratch + asked_, context_.device(), behind.size());
+        return std::ranges::all_of(behind, [&](unsigned char byte) { return byte == poison_; });
+    }
+
+   private:
+    static constexpr std::size_t kBytes = std::size_t{1} << 20, kBehind = 4096;
+    Context& context_;
+    int poison_;
+    std::size_t bytes_, asked_ = 0;
+};
 
 }  // namespace
 
@@ -59,13 +87,18 @@ Outcome verify(const Case& c, Context& context, std::uint64_t seed, Values value
     Reference reference(Instance(c, kCpu, seed, drawing), {.hardware = device.type == DeviceType::cuda},
                         seed);
     Outcome outcome;
-    std::size_t first = 0;
+    std::size_t first = 0, asked = 0;
     for (const int poison : {0xff, 0x55}) {
         set_emulator_poison(poison);
         const Instance result(c, device, seed, drawing, poison);
-        poison_scratch(context, poison);
+        PoisonedScratch scratch(context, poison, asked);
         result.run(context);
+        asked = scratch.asked();
         outcome = reference.compare(result);
+        if (outcome.passed && !scratch.kept_behind()) {
+            outcome.passed = false;
+            outcome.why = "bytes behind the scratch memory that was asked for were written";
+        }
         outcome.implementation = taken_by(c, result.call(), context);
         if (!outcome.passed) return outcome;
         if (poison == 0xff) {

@@ -16,7 +16,7 @@ namespace weft {
 Outcome verify(const Case& c, Device device, std::uint64_t seed = 0, Values values = Values::usual,
                const std::string& implementation = {});
 // The same in a context that ran other calls before: what it keeps between them must not show. Its scratch is poisoned
-// before each run.
+// before each run, and what lies behind the bytes that the call asks for must keep its poison.
 Outcome verify(const Case& c, Context& context, std::uint64_t seed, Values values);
 
 // A context that dispatches to the implementation of this name only; empty: to all.

@@ -136,6 +136,7 @@ TEST(Rotations, HoldTheSameOperandsInOtherMemory) {
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b->x.data) % 16, 6u);  // the offset is kept
     }
     EXPECT_EQ(Rotation::sets_for(8192, 512, 5120), 10u);
+    EXPECT_EQ(Rotation::sets_for(8192, 512, 5121), 11u) << "not less than is asked for";
     EXPECT_EQ(Rotation::sets_for(8192, 512, 0), 1u);
 }
 

@@ -27,8 +27,8 @@ struct Caller {
 };
 
 Measurement measured(Caller& caller, std::function<void(int& value)> work, const Work& least = {4, 0},
-                     const CardRates& rates = {}) {
-    Foreign foreign(caller.operands(), kCpu, {}, least,
+                     const CardRates& rates = {}, Device device = kCpu) {
+    Foreign foreign(caller.operands(), device, {}, least,
                     {.rounds = 3, .replay_us = 20, .seed = 1, .eager = true}, rates);
     Callable candidate;
     candidate.name = "candidate";
@@ -84,6 +84,19 @@ TEST(ForeignProblem, RefusesATimeBelowTheFloor) {
     const CardRates rates{1, 1, 1, 1, 1, 1};
     const Measurement m = measured(caller, [](int& value) { value = kRight; }, {1e15, 0}, rates);
     EXPECT_THAT(m.weft()->why, HasSubstr("below the floor"));
+}
+
+// What the L2 holds may be there for a hot time, and never for a cold one.
+TEST(ForeignProblem, HoldsColdTimesToAllOfTheBytes) {
+    Caller caller;
+    const auto l2 = static_cast<double>(device_info(kEmulator).l2_bytes);
+    if (l2 == 0) GTEST_SKIP() << "no emulator";
+    const CardRates rates{1e-3, 1e-3, 1e9, 1e9, 1e9, 1e-9};  // its bytes take a millisecond
+    const auto right = [](int& value) { value = kRight; };
+    EXPECT_THAT(measured(caller, right, {l2 + 1, 0}, rates, kEmulator).weft()->why,
+                HasSubstr("(cold) is below the floor"));
+    const Measurement fits = measured(caller, right, {l2, 0}, rates, kEmulator);
+    EXPECT_TRUE(fits.weft()->checked) << fits.weft()->why;
 }
 
 }  // namespace

@@ -286,6 +286,14 @@ def test_only_rows_of_one_run_are_compared(tmp_path):
     assert alone.best is None, "the baseline is of another run"
 
 
+def test_the_first_of_weft_s_rows_is_compared():
+    rows = right()
+    rows.append(made_up.row(CASE, "another way", "weft", 8.0))
+    (found,) = comparisons(rows)
+    assert found.weft is rows[1]
+    assert found.ratio(found.best) == 2.0
+
+
 def test_a_win_needs_intervals_apart():
     rows = right()
     rows[2]["us"] = made_up.statistics(2.05, 0.02)
@@ -294,6 +302,11 @@ def test_a_win_needs_intervals_apart():
     rows[2]["us"] = made_up.statistics(1.0, 0.02)
     (found,) = comparisons(rows)
     assert found.verdict(found.best) == "loses"
+    for median, verdict in ((1.99, "loses"), (2.01, "wins")):  # by little, but apart
+        rows[1]["us"] = made_up.statistics(2.0, 0.001)
+        rows[2]["us"] = made_up.statistics(median, 0.001)
+        (found,) = comparisons(rows)
+        assert found.verdict(found.best) == verdict
 
 
 def test_cards_own_rates_are_no_rivals_and_wrong_baselines_are_told():

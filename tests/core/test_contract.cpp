@@ -145,6 +145,8 @@ TEST_F(Contracts, ElementsThatShareBytesComeInPairs) {
     EXPECT_EQ(op.message(), pairs + "fp4_e2m1[2,5]");
     op.out = view(0, DType::fp4_e2m1, {2, 6}, {7, 1});
     EXPECT_EQ(op.message(), pairs + "fp4_e2m1[2,6]{7,1}");
+    op.out = view(0, DType::fp4_e2m1, {2, 5}, {6, 1});  // whose rows begin at bytes, and end inside of one
+    EXPECT_EQ(op.message(), pairs + "fp4_e2m1[2,5]{6,1}");
     op.out = view(0, DType::fp4_e2m1, {1, 6}, {7, 1});
     EXPECT_EQ(op.message(), "accepted");
 }

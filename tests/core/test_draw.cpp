@@ -167,6 +167,32 @@ TEST(Contexts, HaveScratchThatIsPoisonBeforeEachRun) {
         run_reference(counted);
     });
     EXPECT_FALSE(report.failures.empty());
+    static std::vector<unsigned> found;  // by each run, where the one before left something else
+    fuzz_with([](const Probe& op, Context& context) {
+        auto* byte = static_cast<unsigned char*>(context.scratch(64)) + 63;
+        found.push_back(std::exchange(*byte, static_cast<unsigned char>(0x11)));
+        run_reference(op);
+    });
+    EXPECT_THAT(found, testing::Each(testing::AnyOf(0xffu, 0x55u)));
+    EXPECT_THAT(found, testing::Contains(0xffu));
+    EXPECT_THAT(found, testing::Contains(0x55u));
+}
+
+// It is larger than what was asked for, and a byte behind that would be another's elsewhere.
+TEST(Contexts, HaveScratchThatEndsWhereItWasAskedTo) {
+    static std::size_t asked, written;
+    const auto writing = [](const Probe& op, Context& context) {
+        std::memset(context.scratch(asked), 0, written);
+        run_reference(op);
+    };
+    for (const std::size_t bytes : {std::size_t{100}, std::size_t{3} << 20}) {
+        asked = written = bytes;
+        EXPECT_TRUE(fuzz_with(writing).failures.empty());
+    }
+    asked = 100, written = 101;  // behind more than there is beforehand nothing need be
+    const FuzzReport report = fuzz_with(writing);
+    ASSERT_FALSE(report.failures.empty());
+    EXPECT_THAT(report.failures.front().why, HasSubstr("behind the scratch memory that was asked for"));
 }
 
 TEST(Generator, DrawsLongAxesWithinItsBounds) {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "weft/context.h"
 #include "weft/error.h"
 #include "weft/graph.h"
@@ -41,6 +43,15 @@ TEST(Contexts, ScratchGrowsAndStays) {
     EXPECT_EQ(context.scratch(100), large);
     Context moved = std::move(context);
     EXPECT_EQ(moved.scratch(100), large);
+}
+
+// The whole of it is written: AddressSanitizer sees where it ends.
+TEST(Contexts, ScratchHasEveryByteThatIsAskedFor) {
+    Context context;
+    for (const std::size_t bytes : std::initializer_list<std::size_t>{4096, 4097, 4098, 5000, 5001}) {
+        std::memset(context.scratch(bytes), 1, bytes);
+        static_cast<char*>(context.scratch(bytes - 1))[bytes - 1] = 2;
+    }
 }
 
 TEST(Contexts, SlotsBelongToTheirType) {

@@ -6,6 +6,9 @@
 #include <cstring>
 
 #include "tests/core/probe.h"
+#if WEFT_HAS_EMULATOR
+#include "emulator/emulator.h"
+#endif
 #include "verify/fuzz.h"
 #include "verify/trial.h"
 #include "verify/written.h"
@@ -18,7 +21,8 @@ using testing::HasSubstr;
 // Runs a faulty implementation in front of the probe's reference.
 Outcome with(
     void (*launch)(const Probe&),
-    const std::string& line = "probe x=fp32[3,8]{16,1} weight=fp32[8] out=fp32[3,8]{16,1} sums=fp32[3]") {
+    const std::string& line = "probe x=fp32[3,8]{16,1} weight=fp32[8] out=fp32[3,8]{16,1} sums=fp32[3]",
+    Values values = Values::usual) {
     static void (*fault)(const Probe&);
     fault = launch;
     static const OpEntry kEntry = [] {
@@ -37,7 +41,7 @@ Outcome with(
     Case c(kEntry);
     c.tensors = parsed.tensors;
     c.options = parsed.options;
-    return verify(c, kCpu);
+    return verify(c, kCpu, 0, values);
 }
 
 TEST(Verifier, PassesTheReference) {
@@ -95,6 +99,51 @@ TEST(Verifier, SpecialValuesPropagate) {
     }
 }
 
+// The probe's reference, with each element of one kind stored as something else.
+template <class Is>
+Outcome with_special(Is, float stored) {
+    static float put;
+    static int changed;
+    put = stored;
+    changed = 0;
+    Outcome outcome = with(
+        [](const Probe& op) {
+            auto* out = op.out.as<float>();
+            for (std::int64_t i = 0; i < op.out.numel(); ++i) {
+                if (!Is{}(out[i])) continue;
+                out[i] = put;
+                ++changed;
+            }
+        },
+        "probe x=fp32[64,512] out=fp32[64,512]", Values::special);
+    EXPECT_GT(changed, 0) << "no such element was drawn";
+    return outcome;
+}
+
+TEST(Verifier, TellsWhatIsNoNumberFromWhatIs) {
+    const auto nan = [](float v) { return std::isnan(v); };
+    const auto infinite = [](float v) { return std::isinf(v); };
+    const auto largest = [](float v) { return v == INFINITY; };
+    EXPECT_TRUE(with_special(nan, NAN).passed);
+    EXPECT_TRUE(with_special(largest, INFINITY).passed);
+    EXPECT_THAT(with_special(nan, 0.0f).why, HasSubstr("got 0, expected nan"));
+    EXPECT_THAT(with_special(nan, INFINITY).why, HasSubstr("got inf, expected nan"));
+    EXPECT_THAT(with_special(infinite, NAN).why, HasSubstr("got nan, expected"));
+    EXPECT_THAT(with_special(largest, -INFINITY).why, HasSubstr("got -inf, expected inf"));
+    EXPECT_THAT(with_special(largest, 3e38f).why, HasSubstr("expected inf"));
+}
+
+TEST(Verifier, HoldsBothRunsToTheReference) {
+    static int run, wrong;
+    for (wrong = 0; wrong < 2; ++wrong) {
+        run = 0;
+        const Outcome outcome = with([](const Probe& op) {
+            if (run++ == wrong) op.out.as<float>()[1] = 1e9f;
+        });
+        EXPECT_THAT(outcome.why, HasSubstr("out[0,1]: got 1e+09")) << "run " << wrong;
+    }
+}
+
 TEST(Verifier, ReportsABreakdownAsAnOutcome) {
     OpEntry entry = *find_op("probe");
     entry.implementations[0] = {{"broken",
@@ -115,6 +164,27 @@ TEST(Verifier, ReportsABreakdownAsAnOutcome) {
               "weft verify 'probe x=bf16[3,8] out=bf16[3,8]' --device emulator --seed 3 --values wide "
               "--implementation broken --order 9");
 }
+
+#if WEFT_HAS_EMULATOR
+TEST(Trials, RunInTheOrderThatTheyName) {
+    static std::vector<std::uint64_t> orders;
+    OpEntry entry = *find_op("probe");
+    entry.implementations[0] = {{"ordered",
+                                 +[](const Probe&, const DeviceInfo&) -> const char* { return nullptr; },
+                                 +[](const Probe&, const DeviceInfo&) { return std::string(); },
+                                 +[](const Probe& op, Context&) {
+                                     orders.push_back(emulator::order());
+                                     Oracle plain;
+                                     reference(op, plain);
+                                 }}};
+    Case c(entry);
+    c.tensors = Case::parse("probe x=bf16[3,8]").tensors;
+    const std::uint64_t before = emulator::order();
+    EXPECT_TRUE(attempt({c, 3, Values::usual, 9}, kCpu).passed);
+    EXPECT_THAT(orders, testing::ElementsAre(9, 9));
+    EXPECT_EQ(emulator::order(), before);
+}
+#endif
 
 TEST(Verifier, InputsDoNotDependOnTheDeviceOrOnOtherFields) {
     const Case c = Case::parse("probe x=bf16[3,8] weight=fp32[8]"),

@@ -95,11 +95,12 @@ TEST_F(Emulator, AKernelMustNotWaitForABlockThatHasNotStarted) {
 
 // ---- the halves of a cluster's barrier ----
 
-enum class Halves { right, arrives_twice, never_waits, never_arrives, meets_whole };
+enum class Halves { right, arrives_twice, never_waits, never_arrives, meets_whole, leaves };
 
 template <Halves F>
 __global__ void meet_in_halves() {
     if (F != Halves::never_arrives) kit::cluster_arrive();
+    if (F == Halves::leaves) return;
     if (F == Halves::arrives_twice) kit::cluster_arrive();
     if (F == Halves::meets_whole) kit::cluster_sync();
     if (F != Halves::never_waits) kit::cluster_wait();
@@ -115,6 +116,7 @@ TEST_F(Emulator, HalvesOfAClustersBarrier) {
     EXPECT_THAT(fault(&meet_in_halves<Halves::never_waits>), names("k", "between cluster_arrive and"));
     EXPECT_THAT(fault(&meet_in_halves<Halves::never_arrives>), names("k", "cluster_wait without"));
     EXPECT_THAT(fault(&meet_in_halves<Halves::meets_whole>), names("k", "between cluster_arrive and"));
+    EXPECT_THAT(fault(&meet_in_halves<Halves::leaves>), names("k", "exits between cluster_arrive and"));
 }
 
 // ---- warps ----

@@ -160,7 +160,7 @@ TEST_F(Emulator, AnArrivalThatEndsAPhaseLetsOthersRunAtOnce) {
 
 // ---- the scope of a wait ----
 
-enum class Scope { right, waits_for_its_block, arrives_silently };
+enum class Scope { right, waits_for_its_block, arrives_silently, arrives_there };
 
 // Block 1 writes into block 0, which waits for it.
 template <Scope F>
@@ -175,6 +175,7 @@ __global__ void __launch_bounds__(32) send(int* out) {
     kit::cluster_sync();
     if (threadIdx.x == 0 && rank == 1) {
         *kit::cluster_map(&value, 0) = 7;
+        if (F == Scope::arrives_there) kit::mbarrier_arrive(kit::cluster_map(&arrived, 0));
         kit::mbarrier_arrive_remote<F != Scope::arrives_silently>(&arrived, 0);
     }
     if (threadIdx.x == 0 && rank == 0) {
@@ -194,6 +195,7 @@ TEST_F(Emulator, AWaitWithoutTheClustersScopeTakesOverNothingOfOtherBlocks) {
         });
     };
     EXPECT_THAT(run(send<Scope::right>), IsEmpty());
+    EXPECT_THAT(run(send<Scope::arrives_there>), names("send", "that is mbarrier_arrive_remote"));
     ONLY_IN(kTsan);
     EXPECT_THAT(run(send<Scope::waits_for_its_block>), races("send"));
     EXPECT_THAT(run(send<Scope::arrives_silently>), races("send"));

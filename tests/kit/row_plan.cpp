@@ -145,6 +145,9 @@ TEST(RowPlan, IsRememberedForEveryNumberOfTheDevice) {
     // 128 MiB, which this L2 could hold; and no room for a single block.
     expect_its_own(&DeviceInfo::l2_bytes, long{1} << 30, {16384, 4096, 2, true, {true}});
     expect_its_own(&DeviceInfo::shared_per_sm, 1000, {4096, 4096, 2, true, {true}});
+    expect_its_own(&DeviceInfo::sms, 4, {64, 65536, 2, true, {true}});
+    expect_its_own(&DeviceInfo::max_cluster, 1, {4, 65536, 2, true, {true}});
+    expect_its_own(&DeviceInfo::arch, 80, {4, 65536, 2, true, {true}});
 }
 
 // Every row of the workloads of these ops: on an H200 an SM has at least 32 KiB in flight, or the whole

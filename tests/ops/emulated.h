@@ -9,6 +9,7 @@
 #include "verify/trial.h"
 #include "verify/verify.h"
 #include "weft/case.h"
+#include "weft/device_info.h"
 
 #if WEFT_HAS_EMULATOR
 namespace weft::test {
@@ -30,6 +31,17 @@ inline void expect_right(const std::string& line, const char* implementation, co
         EXPECT_TRUE(outcome.passed) << command(trial, kEmulator) << "\n" << outcome.why;
         EXPECT_THAT(outcome.implementation, testing::HasSubstr(config)) << line;
     }
+}
+
+// The case by the configurations of a device that weft knows: larger than the emulator's own, or with less memory.
+inline Outcome verify_as(const std::string& line, const char* device) {
+    Case c = Case::parse(line);
+    c.infer();
+    DeviceInfo info = *find_device(device);
+    info.type = DeviceType::emulator;
+    Context context(kEmulator);
+    context.set_info(info);
+    return verify(c, context, 7, Values::usual);
 }
 
 }  // namespace weft::test

@@ -30,8 +30,19 @@ TEST(Modulation, RejectsWhatDoesNotBroadcast) {
                 HasSubstr("rms_norm.mod_scale: expected at least one row"));
     EXPECT_THAT(rejection("rms_norm x=bf16[6,8] mod_index=int32[6] mod_scale=bf16[2,1,8] out=bf16"),
                 HasSubstr("rms_norm.mod_scale: expected"));
-    EXPECT_THAT(rejection("rms_norm x=bf16[6,128] mod_scale=bf16[128] out=bf16 rounding=eager"),
-                HasSubstr("rms_norm.mod_scale: expected none with rounding=eager"));
+    EXPECT_THAT(rejection("rms_norm x=bf16[6,128] mod_scale=fp32[128] out=bf16 rounding=eager"),
+                HasSubstr("rms_norm.mod_scale: expected x's dtype with rounding=eager, got fp32"));
+    EXPECT_THAT(rejection("layer_norm x=bf16[6,128] mod_scale=fp16[128] out=bf16 rounding=eager"),
+                HasSubstr("layer_norm.mod_scale: expected x's dtype or fp32 with rounding=eager, got fp16"));
+    EXPECT_THAT(
+        rejection("layer_norm x=bf16[6,128] mod_scale=fp32[128] mod_shift=bf16[128] out=bf16 rounding=eager"),
+        HasSubstr("layer_norm.mod_shift: expected one dtype of all of the modulation"));
+    EXPECT_THAT(
+        rejection("layer_norm x=bf16[6,128] residual=bf16[6,128] gate=fp16[128] out=bf16 rounding=eager"),
+        HasSubstr("layer_norm.gate: expected x's dtype or fp32"));
+    EXPECT_THAT(rejection("layer_norm x=bf16[6,128] mod_scale=bf16[128] out=fp32 rounding=eager"),
+                HasSubstr("layer_norm.out: expected x's dtype with rounding=eager, got fp32"));
+    EXPECT_EQ(rejection("layer_norm x=bf16[6,128] mod_scale=fp32[128] out=bf16 rounding=eager"), "accepted");
 }
 
 // Rows of a table by number; one outside of it is refused where the host sees it (a GPU's kernel reads the nearest row).
@@ -59,6 +70,46 @@ TEST(Modulation, AnIndexPicksRowsOfTheTableAndNoOthers) {
                         HasSubstr("rms_norm.mod_index: expected numbers in [0, table=2), got 2"));
         }
     }
+}
+
+// A row of 1 and -1 in turn is its own norm. On these numbers every rounding of PyTorch's operators shows: 1 + 2^-8 is 1 in
+// bf16, and so is what follows; in one rounding it is 1 + 2^-7.
+template <class Op>
+void expect_both_modes() {
+    constexpr int kDim = 128;
+    HostTensor x(DType::bf16, {1, kDim}), gate(DType::bf16, {kDim}), residual(DType::bf16, {1, kDim}),
+        mod(DType::bf16, {kDim});
+    for (int i = 0; i < kDim; ++i) {
+        x.set(i, i % 2 == 0 ? 1 : -1);
+        mod.set(i, 0.00390625);
+    }
+    for (const Device device : test::host_devices()) {
+        for (const bool eager : {false, true}) {
+            HostTensor out(DType::bf16, {1, kDim}), out2(DType::bf16, {1, kDim}), sum(DType::bf16, {1, kDim});
+            Op op{.x = x.on(device), .mod_scale = mod.on(device), .mod_shift = mod.on(device)};
+            op.mod_shift2 = mod.on(device);
+            op.out = out.on(device), op.out2 = out2.on(device);
+            op.eps = 0;
+            op.rounding = eager ? Op::Rounding::eager : Op::Rounding::fused;
+            run(op);
+            EXPECT_EQ(out[0], eager ? 1 : 1.0078125);
+            EXPECT_EQ(out2[0], 1);
+
+            HostTensor wide(DType::bf16, {1, kDim});
+            for (int i = 0; i < kDim; ++i)
+                wide.set(i, 1.0234375), gate.set(i, 1.0234375), residual.set(i, -1);
+            Op gated{.x = wide.on(device), .residual = residual.on(device), .gate = gate.on(device)};
+            gated.residual_out = sum.on(device);
+            gated.out = out.on(device);
+            gated.rounding = op.rounding;
+            run(gated);
+            EXPECT_EQ(sum[0], eager ? 0.046875 : 0.047363281250);
+        }
+    }
+}
+TEST(Modulation, RoundsOnceOrAfterEachStep) {
+    expect_both_modes<LayerNorm>();
+    expect_both_modes<RmsNorm>();
 }
 
 // One modulation of a norm without a weight runs where a weight would: no slower kernel than for a weight.

@@ -215,6 +215,23 @@ def test_what_there_is_no_time_for_is_not_kept(tmp_path: Path, monkeypatch: pyte
     assert sorted(ran) == ["a", "b"]
 
 
+def test_an_op_whose_copy_takes_longer_than_the_time_is_left_to_thorough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def call(command: Sequence[str], _log: Path) -> int:
+        ran.append(command[-1])
+        return 0
+
+    monkeypatch.setattr(suites, "call", call)
+    monkeypatch.setattr(record, "read", lambda: {"slow": record.Row("slow", seconds=1000)})
+    for everything, expected in ((False, ["quick"]), (True, ["quick", "slow"])):
+        ran.clear()
+        suites.coverage(everything)(tmp_path / "log", ("slow", "quick"))
+        assert sorted(ran) == expected
+
+
 def scheduled(*given: Suite, cores: int = 2, failing: str = "") -> tuple[list[str], int, int]:
     """The order in which they ended, the most at a time, the most wide ones at a time."""
     lock, running, most, widest = threading.Lock(), set[str](), 0, 0

@@ -64,6 +64,22 @@ def test_a_fresh_environment(python: str, tmp_path: Path) -> None:
     assert "rms_norm.weight: expected [dim=4], got [5]" in run.stdout
 
 
+def test_it_brings_what_agents_and_the_hub_need(tmp_path: Path) -> None:
+    """The skill's references, which are links in the checkout, and a library that a kernel repository may carry."""
+    with zipfile.ZipFile(WHEELS[-1]) as wheel:
+        wheel.extractall(tmp_path)
+    for page in ("integrate", "gpus", "python", "measuring"):
+        text = (tmp_path / "weft" / "skill" / "references" / f"{page}.md").read_text()
+        assert text == (ROOT / "docs" / f"{page}.md").read_text()
+    environment = {k: v for k, v in os.environ.items() if k != "WEFT_LIBRARY"} | {"PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "weft.hub", str(tmp_path / "repository")]
+    written = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert written.returncode == 0, written.stderr
+    assert "this machine alone" not in written.stdout
+
+
 def test_one_file_for_every_python() -> None:
     assert WHEELS[-1].name.endswith("-py3-none-linux_x86_64.whl")
 

@@ -82,3 +82,46 @@ def test_layer_norm(rows, dim, dtype, affine):
     )
     weft.layer_norm(**tensors, eps=EPS, rounding="eager")
     check(tensors["out"], expected)
+
+
+CHAINS = [(33, 5120), (256, 1152), (968, 2048), (4096, 3072)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=DTYPES.values())
+@pytest.mark.parametrize(("rows", "dim"), CHAINS)
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_norm_of_a_gated_residual_with_a_modulation(norm, rows, dim, dtype):
+    x, residual, gate, scale = inputs(rows, dim, dtype)
+    shift = scale.flip(0)
+    r = residual + gate * x
+    if norm == "layer":
+        n = torch.nn.functional.layer_norm(r, [dim], eps=EPS)
+    else:
+        n = r.float()
+        n = (n * torch.rsqrt(n.pow(2).mean(-1, keepdim=True) + EPS)).to(dtype)
+    op = weft.layer_norm if norm == "layer" else weft.rms_norm
+    call = {"residual": residual, "gate": gate, "mod_scale": scale, "mod_shift": shift}
+    y, stored = op(x, **call, residual_out=True, eps=EPS, rounding="eager")
+    check(stored, r)
+    check(y, n * (1 + scale) + shift)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=DTYPES.values())
+@pytest.mark.parametrize("shape", [(47, 24, 128), (1024, 4, 256), (64, 40, 128)])
+@pytest.mark.parametrize("norm", ["head", "row"])
+@pytest.mark.parametrize("mode", ["eager", "eager_cast"])
+def test_qk_norm_rope(mode, norm, shape, dtype):
+    tokens, heads, dim = shape
+    q, _, weight, _ = inputs(tokens * heads, dim, dtype)
+    q = q.view(tokens, heads, dim)
+    if norm == "row":
+        weight = inputs(1, heads * dim, dtype)[2]
+    cos, sin = inputs(tokens, dim // 2, dtype)[:2]
+    n = q.float().flatten(-2) if norm == "row" else q.float()
+    n = n * torch.rsqrt(n.pow(2).mean(-1, keepdim=True) + EPS)
+    n = weight * n.to(dtype) if mode == "eager_cast" else (n * weight.float()).to(dtype)
+    a, b = n.view_as(q).chunk(2, -1)
+    c, s = cos[:, None], sin[:, None]
+    expected = torch.cat([a * c - b * s, b * c + a * s], -1)
+    got = weft.qk_norm_rope(q, q_weight=weight, cos=cos, sin=sin, norm=norm, eps=EPS, rounding=mode)
+    check(got, expected)

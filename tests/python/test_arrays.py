@@ -58,6 +58,7 @@ def test_numpy_errors():
     x = np.ones((4, 8), np.float32)
     frozen = np.ones((4, 8), np.float32)
     frozen.setflags(write=False)
+    packed = np.zeros((4, 8), [("a", np.float32), ("b", np.int8)])["a"]
     rms_norm: Any = weft.rms_norm
     assert rms_norm(frozen).shape == (4, 8)
     for message, kind, call in (
@@ -65,7 +66,11 @@ def test_numpy_errors():
         (r"rms_norm\.x: weft has no dtype >f4", TypeError, lambda: rms_norm(x.astype(">f4"))),
         (r"rms_norm\.out: the array is read-only", ValueError, lambda: rms_norm(x, out=frozen)),
         (r"rms_norm\.x: .*strides must not be negative", ValueError, lambda: rms_norm(x[::-1])),
+        (r"rms_norm\.x: strides \(40, 5\) are no multiples", ValueError, lambda: rms_norm(packed)),
         (r"rms_norm\.weight: expected \[dim=8\], got \[4, 8\]", ValueError, lambda: rms_norm(x, x)),
+        (r"rms_norm\(\) got 'x' twice", TypeError, lambda: rms_norm(x, x=x)),
+        (r"rms_norm\(\) has no parameter 'gain'", TypeError, lambda: rms_norm(x, gain=x)),
+        (r"rms_norm\(\) needs 'x'", TypeError, lambda: rms_norm(weight=x[0])),
         (r"NumPy has no fp4", TypeError, lambda: weft.numpy.dtype_of("fp4_e2m1")),
     ):
         with pytest.raises(kind, match=message):

@@ -81,7 +81,7 @@ def test_an_input_of_another_rank_is_named_rather_than_the_output_that_follows_f
 def test_help_says_what_fields_must_be():
     assert "Not beside scale." in " ".join((weft.quantize.__doc__ or "").split())
     assert "Not beside token_scale." in " ".join((weft.quantize.__doc__ or "").split())
-    assert "Numbers in [0, vocab)." in " ".join((weft.embedding.__doc__ or "").split())
+    assert "Numbers in [0, vocab), or -1: none." in " ".join((weft.embedding.__doc__ or "").split())
 
 
 def test_default_dtypes():
@@ -175,6 +175,21 @@ def _environment() -> dict[str, str]:
     environment = {"PYTHONPATH": PYTHON_PATH, "WEFT_LIBRARY": str(_library.PATH), "PATH": "/usr/bin:/bin"}
     # Where a library's own libraries were brought along.
     return environment | {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+
+
+def test_the_library_that_is_named_is_the_one(tmp_path: Path):
+    """Of a checkout that has one, too."""
+    (tmp_path / "lib").symlink_to(_library.PATH.parent)
+    named = tmp_path / "lib" / _library.PATH.name
+    script = "from weft import _library; print(_library.PATH)"
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH, "WEFT_LIBRARY": str(named)},
+        check=False,
+    )
+    assert run.stdout.strip() == str(named), run.stderr
 
 
 def test_a_missing_library_is_said(tmp_path: Path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import weft
+from weft._contract import Option
 from weft._op import OPS
 from weft.names import ROWS, value_of
 from weft.torch import DTYPES
@@ -63,10 +64,34 @@ def results_of(row, written):
     return {next(field.name for field in results if not field.optional or field.name in asked): written}
 
 
-def chain_of(op, read):
-    """PyTorch's operators one after the other, which rounding=eager stands for."""
+def normed_of(op, read, options):
+    """A norm of rows and its modulations."""
+    x, eps = read["x"], options["eps"]
+    if "residual" in read:
+        x = read["residual"] + read["gate"] * x
     if op == "layer_norm":
-        return torch.nn.functional.layer_norm(read["x"], read["x"].shape[-1:])
+        wide = read.get("mod_scale", x).dtype == torch.float32
+        n = torch.nn.functional.layer_norm(x.float() if wide else x, x.shape[-1:], eps=eps)
+    else:
+        n = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)
+        n = (n * read["weight"].float()).to(x.dtype) if "weight" in read else n.to(x.dtype)
+    results = {"residual_out": x} if "residual" in read else {}
+    for out, suffix in (("out", ""), ("out2", "2")):
+        scale, shift = read.get(f"mod_scale{suffix}"), read.get(f"mod_shift{suffix}")
+        y = n if scale is None else n * (options["mod_offset"] + scale) + shift
+        results[out] = y.to(x.dtype)
+    return results
+
+
+def chain_of(op, read, options):
+    """PyTorch's operators one after the other, which rounding=eager stands for."""
+    if op in ("layer_norm", "rms_norm"):
+        return {name: real(result) for name, result in normed_of(op, read, options).items()}
+    return {"out": real(chain_of_one(op, read))}
+
+
+def chain_of_one(op, read):
+    """The same of ops with one result."""
     if op == "residual_add":
         gate = read["gate"][read["index"]] if "index" in read else read["gate"]
         return read["residual"] + read["x"] * gate
@@ -92,7 +117,7 @@ def oracle_of(call, read, dtypes):
             options[option.name] = value_of(option, call.fixed[option.name])
     options |= {"dtypes": dtypes, "patch": 14}
     inputs = {field: real(array) for field, array in read.items()}
-    return load_oracle(call.op).oracle(inputs, options) or {"out": real(chain_of(call.op, read))}
+    return load_oracle(call.op).oracle(inputs, options) or chain_of(call.op, read, options)
 
 
 def check_call(call, tensors, named):
@@ -306,6 +331,27 @@ def test_in_place_names_write_where_the_source_does():
     result = weft.names.residual_add_rms_norm(residual, x, torch.ones(32).bfloat16())
     assert result.residual_out is residual
     assert torch.equal(residual, kept + x)
+
+
+def test_a_result_that_is_given_goes_to_the_call_that_gives_it():
+    x = torch.randn(4, 32).bfloat16()
+    fresh = weft.names.silu_mul_per_tensor_fp8(x)
+    given = torch.empty_like(fresh.out)
+    result = weft.names.silu_mul_per_tensor_fp8(x, out=given)
+    assert result.out is given
+    assert torch.equal(given.view(torch.uint8), fresh.out.view(torch.uint8))
+    assert torch.equal(result.tensor_scale, fresh.tensor_scale)
+
+
+def test_words_of_the_table_are_values():
+    def option(kind: str, default: object) -> Option:
+        return Option("o", kind, default, "")
+
+    assert weft.names.value_of(option("boolean", False), "true") is True
+    assert weft.names.value_of(option("boolean", True), "false") is False
+    assert weft.names.value_of(option("integer", 1), "3") == 3
+    assert weft.names.value_of(option("real", 1.0), "3") == 3.0
+    assert weft.names.value_of(option("choice", "a"), "true") == "true"
 
 
 def test_what_a_name_says_and_refuses():

@@ -203,7 +203,7 @@ def test_errors_name_the_field():
         ),
         (r"expected an array of PyTorch, JAX or NumPy, got list", TypeError, lambda: rms_norm([1.0])),
         (
-            r"embedding\.ids: expected numbers in \[0, vocab=4\), got 9",
+            r"embedding\.ids: expected numbers in \[0, vocab=4\), or -1: none, got 9",
             ValueError,
             lambda: weft.embedding(torch.tensor([9]), x),
         ),

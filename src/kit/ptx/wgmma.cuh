@@ -12,7 +12,7 @@
 //
 // The products go on beside the warps. From the issue to wgmma_wait the accumulators belong to the tensor
 // cores. The host model poisons them meanwhile, reads shared memory as late or as early as can be, takes A's
-// registers at the issue, and adds in the order of K.
+// registers at the issue, and adds in the order of K, in fp32 or as emulator::set_short_fp8_sums says.
 #pragma once
 
 #if defined(WEFT_EMULATOR)
@@ -124,9 +124,20 @@ WEFT_UNINSTRUMENTED inline void add_scaled(float* sums, float factor, const floa
     for (int n = 0; n < count; ++n) sums[n] += factor * column[n];
 }
 
+// With 13 fraction bits, truncated.
+WEFT_UNINSTRUMENTED inline float short_sum(float sum) {
+    if (!(sum - sum == 0)) return sum;  // infinite or NaN
+    uint32_t bits;
+    __builtin_memcpy(&bits, &sum, 4);
+    bits &= ~uint32_t{0x3ff};
+    __builtin_memcpy(&sum, &bits, 4);
+    return sum;
+}
+
 template <class A, class B, int N, Major kA, Major kB, bool kRegisters>
 WEFT_UNINSTRUMENTED void multiply_wgmma(const unsigned char* a, const unsigned char* b, float* const* d) {
     constexpr int kDepth = kWgmmaDepth<A>;
+    const bool shortened = sizeof(A) == 1 && emulator::short_fp8_sums();
     const std::unique_ptr<float[]> memory(new float[(kDepth + 1) * N]);  // a fiber's stack is small
     float *columns = memory.get(), *sums = columns + kDepth * N;
     for (int k = 0; k < kDepth; ++k) {
@@ -138,7 +149,7 @@ WEFT_UNINSTRUMENTED void multiply_wgmma(const unsigned char* a, const unsigned c
             const float factor = kRegisters ? register_of<A>(a, row, k) : element_of<A>(a, 64, row, k, kA);
             add_scaled(sums, factor, columns + k * N, N);
         }
-        for (int n = 0; n < N; ++n) *accumulator_of(d, row, n) = sums[n];
+        for (int n = 0; n < N; ++n) *accumulator_of(d, row, n) = shortened ? short_sum(sums[n]) : sums[n];
     }
 }
 

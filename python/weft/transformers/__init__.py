@@ -1,0 +1,91 @@
+"""Weft in transformers: `attn_implementation="weft"`, and `accelerate(model)` for decoder models.
+
+    import weft.transformers
+
+    model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="weft")  # attention alone
+    print(weft.transformers.accelerate(model))                                     # attention and the blocks
+    weft.swap.undo(model)
+
+`accelerate` serves Llama, Mistral, Qwen2, Qwen3 and Gemma 1 to 3: the residual's sum and the norm after it are one
+call, so are the norm of queries and keys with their rotation, and gate, up and activation. It works before and after
+accelerate's hooks and PEFT's adapters, in eager mode, `generate`, static caches, `torch.compile(fullgraph=True)` and
+with `tp_plan="auto"`. What it leaves alone is in the report, with the reason, and how often each module was called.
+
+`rounding="fused"` rounds once where the library rounds at each step. `rounding="eager"` rounds as the library does,
+where weft promises the bits of PyTorch's operators (on a GPU; each op's page says for what): norms, rotation and
+gated activation are calls of their own then, beside the library's products.
+
+Weft has no gradients: a call that wants some is the library's, and is counted as passed on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from torch import nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+from weft import swap
+from weft.transformers import _attention, _families
+
+__all__ = ["accelerate", "attention_calls", "recipes"]
+
+recipes = _families.recipes
+
+AttentionInterface.register("weft", _attention.attention)
+AttentionMaskInterface.register("weft", _attention.mask)
+
+
+def attention_calls() -> Counter[str]:
+    """Calls of `attn_implementation="weft"` in this process: "weft", or why PyTorch's attention took them.
+
+    A call in a compiled graph counts once, when it is traced.
+    """
+    return Counter(_attention.CALLS)
+
+
+def accelerate(
+    model: nn.Module, *, rounding: _families.Rounding = "fused", attention: bool = True
+) -> swap.Report:
+    """Replaces what weft has of a model, in place; `weft.swap.undo(model)` gives it back.
+
+    `attention=False` leaves the model's attention implementation as it is.
+    """
+    if rounding not in ("fused", "eager"):
+        raise ValueError(f"rounding is 'fused' or 'eager', got {rounding!r}")
+    report = swap.apply(model, recipes(rounding))
+    if attention and report.replaced:
+        for path, part in model.named_modules():
+            if isinstance(part, PreTrainedModel):  # the outermost: it answers for all inside
+                declined = _switch(part)
+                rows = (
+                    ()
+                    if declined is None
+                    else (swap.Row(path, "attention", replaced=False, reason=declined),)
+                )
+                return swap.Report((*rows, *report.rows), model)
+    return report
+
+
+def _switch(model: PreTrainedModel) -> str | None:
+    """Gives a model weft's attention function, or says why not."""
+    before = _implementations(model)
+    if all(implementation == "weft" for _, implementation in before):
+        return None
+    if any(getattr(config, "attn_logit_softcapping", None) is not None for config, _ in before):
+        return "attn_logit_softcapping: weft's attention has no soft cap; the model keeps its attention"
+    model.set_attn_implementation("weft")
+    swap.on_undo(model, lambda: _restore(before))
+    return None
+
+
+def _implementations(model: PreTrainedModel) -> list[tuple[Any, Any]]:
+    """Each config of a model, and the implementation that it names."""
+    configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
+    return [(config, config._attn_implementation_internal) for config in configs.values()]
+
+
+def _restore(before: list[tuple[Any, Any]]) -> None:
+    for config, implementation in before:
+        config._attn_implementation_internal = implementation

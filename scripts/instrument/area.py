@@ -1,0 +1,94 @@
+"""What is instrumented together: an op with what it uses of the kit, or a part of the library; and the tests that are
+to notice its faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# References are what kernels are held to, and kit/ptx is what an instruction means: both have tests of their own.
+SUFFIXES = {".h", ".cuh", ".cu", ".cpp"}
+KEPT = {"reference.cpp", "row_reference.h"}
+KIT = "src/kit"
+# The ops whose tests stand for the kit's: together they use its rows, tiles, roundings and rotations; they compile
+# quickly.
+KIT_OPS = ("activation", "amax", "concat_pad", "modulate", "quantize", "residual_add", "rms_norm", "rope")
+# Of the core's tests all but those of guided fuzzing, which count what is reached: of an instrumented library, all.
+UNGUIDED = "--gtest_filter=-Guided.*"
+# The quick tests of every op.
+EVERY_OP = "--gtest_filter=*/EveryOp.*:*/WorkTable.*:*/DispatchTable.*:*/EveryLine.*"
+SAMPLE = 200  # mutants of a part of the library that are tried: there are thousands
+
+
+@dataclass(frozen=True)
+class Area:
+    """`objects` says which sources are compiled from the instrumented copy, by their names in the tree; those that the
+    build generates have theirs below generated/."""
+
+    name: str
+    folder: str  # of its own sources: what is counted
+    objects: str
+    tests: tuple[tuple[str, str], ...]  # a test program, and what it runs: an option, or nothing for all
+    test_files: tuple[str, ...]  # patterns
+    sample: int = 0  # of its mutants, the same ones every time; 0: all are tried
+
+    def files(self, included: set[Path]) -> list[Path]:
+        """What is instrumented: its own sources but for references and tests, and of the kit what an op includes."""
+        own = [path for path in sorted((ROOT / self.folder).iterdir()) if path.suffix in SUFFIXES]
+        kit = sorted((ROOT / KIT).iterdir()) if self.folder.startswith("ops/") else []
+        if self.folder == KIT:
+            own = [path for path in own if path in included]
+        found = own + [path for path in kit if path in included]
+        return [path for path in found if path.name not in KEPT and not path.name.startswith("test")]
+
+    def owns(self, file: str) -> bool:
+        return Path(file).is_relative_to(self.folder)
+
+    def programs(self) -> list[str]:
+        return list(dict.fromkeys(program for program, _ in self.tests))
+
+
+def ops() -> list[str]:
+    return sorted(Path(path).parent.name for path in (ROOT / "ops").glob("*/reference.cpp"))
+
+
+def _emulated(op: str) -> str:
+    return rf"generated/ops/{op}/\w+_emulated\.cpp"
+
+
+def _op(name: str) -> Area:
+    own = rf"ops/{name}/(?!reference)\w+\.cpp|{_emulated(name)}"
+    return Area(name, f"ops/{name}", own, (("test_ops", f"--op={name}"),), (f"ops/{name}/test*.cpp",))
+
+
+def _part(name: str, *tests: tuple[str, str]) -> Area:
+    """A folder of src that is compiled by itself."""
+    files = tuple(f"tests/{program.removeprefix('test_')}/*.cpp" for program, _ in tests)
+    return Area(name, f"src/{name}", rf"src/{name}/\w+\.cpp", tests, files, SAMPLE)
+
+
+def _kit() -> Area:
+    some = f"(?:{'|'.join(KIT_OPS)})"
+    objects = rf"{_emulated(some)}|ops/{some}/test\w*\.cpp|tests/kit/\w+\.cpp"
+    tests = (("test_kit", ""), *(("test_ops", f"--op={op}") for op in KIT_OPS))
+    files = ("tests/kit/*.cpp", *(f"ops/{op}/test*.cpp" for op in KIT_OPS))
+    return Area("kit", KIT, objects, tests, files, SAMPLE)
+
+
+# Parts of the library that are no op.
+PARTS = {
+    area.name: area
+    for area in (
+        _part("core", ("test_core", UNGUIDED), ("test_ops", "--op="), ("test_ops", EVERY_OP)),
+        _part("bench", ("test_bench", ""), ("test_cli", "")),
+        _part("verify", ("test_core", UNGUIDED), ("test_cli", "")),
+        _part("io", ("test_io", ""), ("test_fuzz", "")),
+        _part("emulator", ("test_emulator", "")),
+        _kit(),
+    )
+}
+
+
+def area(name: str) -> Area:
+    return PARTS[name] if name in PARTS else _op(name)

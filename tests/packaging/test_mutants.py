@@ -1,0 +1,112 @@
+"""Mutants and ceilings: what counts as found, what fails a run, and which parts of the library have any."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from instrument import area, measure, record
+from instrument.ceiling import held
+from instrument.copy import Place
+from instrument.measure import Mutant
+from instrument.rules import Finder
+
+from tests.paths import ROOT, script
+
+
+class Copied:
+    """An instrumented copy of three places, of which the tests reach two."""
+
+    def __init__(self, marks: bytearray) -> None:
+        self.area = area.area("amax")
+        self.places = [Place(i, "ops/amax/a.cu", site) for i, site in enumerate(SITES, 1)]
+        self.marks = marks
+        self.copy = SimpleNamespace(area=self.area)
+
+    unreached = measure.Measured.unreached
+
+
+SITES = Finder("void f(int a) {\n    if (a > 1) {\n        g();\n    }\n}\n").sites()
+
+
+@pytest.mark.parametrize(("ceiling", "holds"), [(3, True), (2, False), (0, True)])
+def test_a_ceiling_is_the_last_number_that_holds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ceiling: int, holds: bool
+) -> None:
+    monkeypatch.setattr(record, "FOLDER", tmp_path)
+    (tmp_path / "unreachable.csv").write_text("file,what,line,reason\n")
+    row = record.Row("amax", branches=9 if ceiling else 0, unreached=ceiling)
+    monkeypatch.setattr(record, "read", lambda: {"amax": row})
+    marks = bytearray(len(SITES) + 1)
+    copied: Any = Copied(marks)
+    marks[next(at.id for at in copied.places if at.site.kind == "here")] = measure.HERE  # the function alone
+    assert len(copied.unreached()) == 3
+    assert held(copied, write=False) is holds
+
+
+def measured_of(monkeypatch: pytest.MonkeyPatch, codes: dict[str, int], seconds: float) -> Any:
+    """Tests that end with these codes where they run with a mutant; what they were asked is in `ran`."""
+    measured: Any = object.__new__(measure.Measured)
+    measured.tests = [measure.Test(name.split(".")[0], name, seconds, b"\0\1") for name in codes]
+    measured.ran = []
+
+    def start(program: str, words: str, **_: object) -> SimpleNamespace:
+        names = words.removeprefix("--gtest_filter=").split(":")
+        assert {name.split(".")[0] for name in names} == {program}
+        measured.ran.append(names)
+        return SimpleNamespace(returncode=next((codes[name] for name in names if codes[name]), 0))
+
+    monkeypatch.setattr(measured, "_start", start)
+    return measured
+
+
+MUTANT = Mutant(Place(1, "ops/amax/a.cu", SITES[0]), 0)
+
+
+@pytest.mark.parametrize("code", [1, -9, -11, 66, 0])
+def test_whatever_a_test_ends_with_but_success_is_a_mutant_s_end(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    measured = measured_of(monkeypatch, {"p.a": 0, "p.b": code, "q.c": 0}, seconds=0.1)
+    assert (measured.killer(MUTANT) is None) == (code == 0)
+
+
+def test_quick_tests_run_together_and_slow_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = dict.fromkeys(("p.a", "p.b", "q.c", "q.d"), 0)
+    quick = measured_of(monkeypatch, codes, seconds=0.5)
+    assert quick.killer(MUTANT) is None
+    assert quick.ran == [["p.a", "p.b"], ["q.c", "q.d"]]
+    slow = measured_of(monkeypatch, codes, seconds=1.5)
+    assert slow.killer(MUTANT) is None
+    assert slow.ran == [["p.a"], ["p.b"], ["q.c"], ["q.d"]]
+
+
+@pytest.mark.parametrize(
+    ("found", "lost", "least", "status"),
+    [(9, False, 0, 0), (9, True, 0, 1), (9, False, 95, 1), (10, False, 95, 0)],
+)
+def test_the_exit_code_of_mutants(
+    monkeypatch: pytest.MonkeyPatch, found: int, lost: bool, least: int, status: int
+) -> None:
+    mutants = script("mutants")
+    score = mutants.Score(tried=12, found=found, equivalent=2, lost=lost)
+    monkeypatch.setattr(mutants, "run_op", lambda op, options, until: score)
+    monkeypatch.setattr(sys, "argv", ["mutants", "amax", "--least", str(least)])
+    assert mutants.main() == status
+
+
+def test_every_part_of_the_library_is_an_area() -> None:
+    folders = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
+    assert folders - set(area.PARTS) == {"binding", "cli", "sites"}, (
+        "tested from Python, by the tool's tests, by these"
+    )
+    for part in area.PARTS.values():
+        files = set((ROOT / part.folder).iterdir())
+        assert part.files(files), part.name
+        assert all(part.owns(str(path.relative_to(ROOT))) for path in part.files(files))
+        assert all(list(ROOT.glob(pattern)) for pattern in part.test_files), part.name
+        assert part.sample > 0
+    assert set(area.KIT_OPS) <= set(area.ops())
