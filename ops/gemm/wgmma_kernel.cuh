@@ -255,9 +255,9 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
 // Traffic: the weights once for each tile of tokens, a once for each pair of tiles of features, through L2; bound by
 //          wgmma
 // Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a; kPromoted, which fp8 alone has: a kernel with both
-//          ways would have its products waited for one by one (ptxas C7515)
-template <class A, class B, bool kPromoted, int kTokens,
-          bool kGated>  // a WgmmaTile, which nvcc does not take whole
+//          ways would have its products waited for one by one (ptxas C7515). kTokens and kGated are a WgmmaTile,
+//          which nvcc does not take whole
+template <class A, class B, bool kPromoted, int kTokens, bool kGated>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
     constexpr WgmmaTile kTile{kTokens, kGated};

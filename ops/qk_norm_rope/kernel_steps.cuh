@@ -53,7 +53,9 @@ __device__ float head_scale_in_steps(const QkNormRopeParams& p, int head_dim, co
     const bool normed = at.there && at.part < 2;
     const NormedRow<T> row{normed ? head_of<const T>(p.in[at.part], at) : nullptr, 0, head_dim,
                            normed ? head_dim : 0};
-    return scale_in_steps(row, at.lane, 1u << p.lanes_log2, p.factors[at.part == 1], p.eps);
+    const float scale = scale_in_steps(row, at.lane, 1u << p.lanes_log2, p.factors[at.part == 1], p.eps);
+    __syncwarp();  // a lane reads what its neighbours overwrite where the output is the input's view
+    return scale;
 }
 
 // A warp for Q and one for K, for all of the block.

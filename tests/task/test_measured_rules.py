@@ -170,11 +170,9 @@ class TestBench:
     @pytest.mark.parametrize(
         ("tail", "why"),
         [
-            ("    if len(CALLS) > 60: out[0, 3] = 7\n", "after timing: out[0,3]: got 7"),
-            (
-                "    if len(CALLS) > 60: out[0, 3] *= 1 + 2e-7 * (len(CALLS) % 3)\n",
-                "two calls gave different bits",
-            ),
+            ("    if len(CALLS) > 1: out[0, 3] = 7\n", "after timing: out[0,3]: got 7"),
+            # The bits of the first call never come again, however few calls a busy machine makes.
+            ("    out[0, 3] *= 1 + 5e-6 / len(CALLS)\n", "two calls gave different bits"),
         ],
     )
     def test_right_in_the_first_run_only(

@@ -63,6 +63,12 @@ def _attention(
     return image_out, self.to_add_out(out[:, :tokens].contiguous())
 
 
+def _why_not_call(rotary: Any, others: dict[str, Any]) -> str | None:
+    if others:
+        return f"arguments that only some processors take: {', '.join(others)}"
+    return "no rotary embedding in this call" if rotary is None else None
+
+
 def _why_not_attention(
     self: Any,
     hidden_states: torch.Tensor,
@@ -71,10 +77,8 @@ def _why_not_attention(
     image_rotary_emb: Any = None,
     **others: Any,
 ) -> str | None:
-    if others:
-        return f"arguments that only some processors take: {', '.join(others)}"
-    if image_rotary_emb is None:
-        return "no rotary embedding in this call"
+    if why := _why_not_call(image_rotary_emb, others):
+        return why
     if (encoder_hidden_states is None) != (self.added_kv_proj_dim is None):
         return "one stream of an attention for two"
     return why_not_heads(self, self._weft_processor, _norms_of(self), hidden_states)
@@ -106,11 +110,7 @@ def _why_not_parallel_attention(
     image_rotary_emb: Any = None,
     **others: Any,
 ) -> str | None:
-    if others:
-        return f"arguments that only some processors take: {', '.join(others)}"
-    if image_rotary_emb is None:
-        return "no rotary embedding in this call"
-    return why_not_heads(self, self._weft_processor, NORMS, hidden_states)
+    return _why_not_call(image_rotary_emb, others) or why_not_heads(self, self._weft_processor, NORMS, hidden_states)
 
 
 def _block(
