@@ -110,7 +110,9 @@ def _why_not_parallel_attention(
     image_rotary_emb: Any = None,
     **others: Any,
 ) -> str | None:
-    return _why_not_call(image_rotary_emb, others) or why_not_heads(self, self._weft_processor, NORMS, hidden_states)
+    return _why_not_call(image_rotary_emb, others) or why_not_heads(
+        self, self._weft_processor, NORMS, hidden_states
+    )
 
 
 def _block(
