@@ -66,6 +66,9 @@ TEST(RmsNorm, EagerTakesWhatItsChainHas) {
     const std::string bias = x + "weight=bf16[8] bias=bf16[8] out=bf16[4,8]";
     EXPECT_EQ(rejection(bias.c_str()), "accepted");
     EXPECT_THAT(rejection((bias + " rounding=eager").c_str()), HasSubstr("rms_norm.bias: expected none"));
+    EXPECT_EQ(rejection((bias + " rounding=eager_cast").c_str()), "accepted");
+    EXPECT_THAT(rejection((x + "weight=bf16[8] bias=fp32[8] out=bf16[4,8] rounding=eager_cast").c_str()),
+                HasSubstr("rms_norm.bias: expected x's dtype with rounding=eager_cast, got fp32"));
     const std::string offset = x + "weight=bf16[8] out=bf16[4,8] weight_offset=1 rounding=eager";
     EXPECT_EQ(rejection(offset.c_str()), "accepted");
     EXPECT_THAT(rejection((offset + "_cast").c_str()),
