@@ -36,27 +36,53 @@ Plan plan_of(const GroupNorm& op, const DeviceInfo& device) {
     plan.channels_last =
         places_apart && op.x.stride[1] == 1 && op.out.stride[1] == 1 && each / plan.column <= kThreads;
     const std::int64_t wanted = std::int64_t{4} * device.sms;
-    std::int64_t units, blocks;  // what is cut, and blocks that do not share it
+    // What is cut, and blocks that do not share it.
+    std::int64_t units = kit::divide_up(places, kWidth) * each, blocks = batches * op.groups;
     if (plan.channels_last) {
-        const std::int64_t of_group = std::max<std::int64_t>(1, each / plan.column);
+        const std::int64_t of_group = each / plan.column;
         plan.columns = static_cast<int>(kThreads / of_group * of_group);
         plan.column_blocks = static_cast<unsigned>(kit::divide_up(channels / plan.column, plan.columns));
         units = places;
         blocks = batches * plan.column_blocks;
-    } else {
-        units = kit::divide_up(places, kWidth) * each;
-        blocks = batches * op.groups;
     }
     const std::int64_t least = plan.channels_last ? 16 : 2 * kThreads;  // of a piece
     const std::int64_t pieces =
         std::min(kit::divide_up(wanted, std::max<std::int64_t>(1, blocks)), units / least);
-    plan.piece = kit::divide_up(units, std::clamp<std::int64_t>(pieces, 1, 4096));
-    plan.piece = std::max<std::int64_t>(1, plan.piece);
+    plan.piece = std::max<std::int64_t>(1, kit::divide_up(units, std::max<std::int64_t>(1, pieces)));
     plan.pieces = static_cast<unsigned>(std::max<std::int64_t>(1, kit::divide_up(units, plan.piece)));
     return plan;
 }
 
+// Operands that are read or written in whole vectors.
+struct Whole {
+    bool x, out, weight, bias;
+};
+Whole whole_vectors(const GroupNorm& op, const Plan& plan) {
+    const int along = plan.channels_last ? 1 : 2;
+    return {.x = aligned_along(op.x, along),
+            .out = aligned_along(op.out, along),
+            .weight = op.weight && kit::rows_aligned(op.weight, kWidth),
+            .bias = op.bias && kit::rows_aligned(op.bias, kWidth)};
+}
+
+std::string describe(const GroupNorm& op, const Plan& plan) {
+    std::string text = plan.channels_last ? "channels last" : "channels first";
+    text += " pieces=" + std::to_string(plan.pieces);
+    if (plan.channels_last) text += " column=" + std::to_string(plan.column);
+    const Whole whole = whole_vectors(op, plan);
+    std::string scalar;
+    const auto name = [&](const char* operand, bool is_scalar) {
+        if (is_scalar) scalar += (scalar.empty() ? " scalar=" : ",") + std::string(operand);
+    };
+    name("x", !whole.x);
+    name("out", !whole.out);
+    name("weight", plan.channels_last && op.weight && !whole.weight);
+    name("bias", plan.channels_last && op.bias && !whole.bias);
+    return text + scalar;
+}
+
 NormParams params(const GroupNorm& op, const Plan& plan, void* scratch) {
+    const Whole whole = whole_vectors(op, plan);
     NormParams p{.x = op.x.data,
                  .weight = op.weight ? op.weight.data : nullptr,
                  .bias = op.bias ? op.bias.data : nullptr,
@@ -74,10 +100,10 @@ NormParams params(const GroupNorm& op, const Plan& plan, void* scratch) {
                  .each = static_cast<unsigned>(op.x.dim(1) / op.groups),
                  .pieces = plan.pieces,
                  .piece = plan.piece,
-                 .x_aligned = aligned_along(op.x, plan.channels_last ? 1 : 2),
-                 .out_aligned = aligned_along(op.out, plan.channels_last ? 1 : 2),
-                 .weight_aligned = op.weight && kit::rows_aligned(op.weight, kWidth),
-                 .bias_aligned = op.bias && kit::rows_aligned(op.bias, kWidth),
+                 .x_aligned = whole.x,
+                 .out_aligned = whole.out,
+                 .weight_aligned = whole.weight,
+                 .bias_aligned = whole.bias,
                  .rows = {},
                  .of_group = kit::Divisor::of(op.x.dim(1) / op.groups),
                  .column = plan.column,
@@ -148,15 +174,14 @@ const char* decline(const GroupNorm& op, const DeviceInfo& device) {
     return op.x.dim(0) * op.groups * plan.pieces >> 31 == 0 ? nullptr : "2^31 pieces or more";
 }
 
-const RegisterImplementations<GroupNorm> kKernels{
-    kit::kTarget,
-    {{"moments", decline,
-      +[](const GroupNorm& op, const DeviceInfo& device) {
-          const Plan plan = plan_of(op, device);
-          return std::string(plan.channels_last ? "channels last" : "channels first") +
-                 " pieces=" + std::to_string(plan.pieces) + ", then " + tiles(op, plan, device).describe();
-      },
-      launch}}};
+const RegisterImplementations<GroupNorm> kKernels{kit::kTarget,
+                                                  {{"moments", decline,
+                                                    +[](const GroupNorm& op, const DeviceInfo& device) {
+                                                        const Plan plan = plan_of(op, device);
+                                                        return describe(op, plan) + ", then " +
+                                                               tiles(op, plan, device).describe();
+                                                    },
+                                                    launch}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET
