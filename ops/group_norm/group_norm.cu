@@ -29,7 +29,7 @@ bool aligned_along(const Tensor& t, int axis) {
 
 Plan plan_of(const GroupNorm& op, const DeviceInfo& device) {
     const std::int64_t batches = op.x.dim(0), channels = op.x.dim(1), places = op.x.dim(2);
-    const std::int64_t each = channels / op.groups;
+    const std::int64_t each = channels / op.groups;  // none, where there are no channels
     const bool places_apart = op.x.stride[2] != 1 || places == 1;
     Plan plan;
     plan.column = each % kWidth == 0 && aligned_along(op.x, 1) ? kWidth : 1;
@@ -39,7 +39,7 @@ Plan plan_of(const GroupNorm& op, const DeviceInfo& device) {
     // What is cut, and blocks that do not share it.
     std::int64_t units = kit::divide_up(places, kWidth) * each, blocks = batches * op.groups;
     if (plan.channels_last) {
-        const std::int64_t of_group = each / plan.column;
+        const std::int64_t of_group = std::max<std::int64_t>(1, each / plan.column);
         plan.columns = static_cast<int>(kThreads / of_group * of_group);
         plan.column_blocks = static_cast<unsigned>(kit::divide_up(channels / plan.column, plan.columns));
         units = places;
@@ -174,14 +174,13 @@ const char* decline(const GroupNorm& op, const DeviceInfo& device) {
     return op.x.dim(0) * op.groups * plan.pieces >> 31 == 0 ? nullptr : "2^31 pieces or more";
 }
 
+std::string configuration(const GroupNorm& op, const DeviceInfo& device) {
+    const Plan plan = plan_of(op, device);
+    return describe(op, plan) + ", then " + tiles(op, plan, device).describe();
+}
+
 const RegisterImplementations<GroupNorm> kKernels{kit::kTarget,
-                                                  {{"moments", decline,
-                                                    +[](const GroupNorm& op, const DeviceInfo& device) {
-                                                        const Plan plan = plan_of(op, device);
-                                                        return describe(op, plan) + ", then " +
-                                                               tiles(op, plan, device).describe();
-                                                    },
-                                                    launch}}};
+                                                  {{"moments", decline, configuration, launch}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET
