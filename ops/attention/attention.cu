@@ -1,7 +1,9 @@
-// Attention: parameters of a call, launches, the list of implementations.
+// Attention: the launches of flash_mma, and the list of implementations.
 #include "kit/launch.h"
+#include "ops/attention/arguments.cuh"
 #include "ops/attention/kernel.cuh"
-#include "ops/attention/wgmma_kernel.cuh"
+#include "ops/attention/wgmma.h"
+#include "ops/attention/wgmma_launch.h"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -32,36 +34,6 @@ class AttentionPlans {
     };
     Entry entries_[32];
 };
-
-AttentionStrides strides(const Tensor& t, int token, int head) {
-    return {t.stride[0], t.stride[token], t.stride[head]};
-}
-
-// Whole 16-byte chunks at 16-byte addresses, whatever the row?
-bool vectors(const Tensor& t) { return t.dim(3) % 8 == 0 && kit::rows_aligned(t, 8); }
-
-// But for what a configuration says.
-AttentionParams parameters(const Attention& op, const Problem& problem, int block_rows, int splits) {
-    AttentionParams p = {};
-    p.q = op.q.data, p.k = op.k.data, p.v = op.v.data, p.out = op.out.data;
-    p.q_stride = strides(op.q, 1, 2), p.k_stride = strides(op.k, 1, 2);
-    p.v_stride = strides(op.v, 1, 2), p.out_stride = strides(op.out, 1, 2);
-    if (op.lse) p.lse = op.lse.as<float>(), p.lse_stride = strides(op.lse, 2, 1);
-    if (op.kv_lengths) p.kv_lengths = op.kv_lengths.as<std::int32_t>();
-    if (op.key_mask) p.key_mask = op.key_mask.as<std::uint8_t>(), p.mask_stride = op.key_mask.stride[0];
-    p.rows = static_cast<int>(problem.rows);
-    p.block_rows = block_rows;
-    p.row_blocks = (p.rows + block_rows - 1) / block_rows;
-    p.splits = splits;
-    p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
-    p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
-    p.head_dim = static_cast<int>(op.q.dim(3));
-    p.scale_log2 = op.softmax_scale() * 1.44269504088896341f;
-    p.causal = op.causal;
-    p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),
-    p.vector_out = vectors(op.out);
-    return p;
-}
 
 template <class T>
 void launch_flash(const AttentionParams& p, const Config& config, unsigned blocks, Stream stream) {
@@ -102,56 +74,13 @@ std::string config_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose(Problem(op), device));
 }
 
-// Boxes of 64 columns by some heads of some tokens.
-kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
-    kit::TensorLayout layout{
-        .data = t.data, .element_bytes = 2, .axes = 4, .swizzle = kit::Swizzle::bytes128};
-    const int axes[] = {3, 2, 1, 0};
-    const int box[] = {WgmmaTile::kColumns, heads, tokens, 1};
-    for (int i = 0; i < 4; ++i) {
-        const auto size = static_cast<std::uint64_t>(t.dim(axes[i]));
-        layout.size[i] = size;
-        // One element is never stepped over, whatever its stride.
-        layout.stride[i] = size > 1 ? 2 * static_cast<std::uint64_t>(t.stride[axes[i]]) : 16;
-        layout.box[i] = static_cast<std::uint32_t>(box[i]);
-    }
-    return kit::tensor_map("attention", layout);
-}
-
-template <class T>
-void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
-                     unsigned blocks, Stream stream) {
-    const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
-    const kit::TensorMap k = box_map(op.k, 1, config.tile.keys()), v = box_map(op.v, 1, config.tile.keys());
-    const kit::LaunchShape shape{.grid = blocks,
-                                 .block = WgmmaTile::kThreads,
-                                 .cluster = static_cast<unsigned>(config.splits),
-                                 .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
-                                 .dependent = true};
-    constexpr const char* kName = "attention_wgmma";
-    switch (config.tile.head_dim) {
-        case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, q, k, v);
-        case 128: return kit::launch(kName, attention_wgmma<T, 128>, shape, stream, p, q, k, v);
-        default: return kit::launch(kName, attention_wgmma<T, 256>, shape, stream, p, q, k, v);
-    }
-}
-
-void launch_wgmma(const Attention& op, Context& context) {
-    const Problem problem(op);
-    const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
-    const AttentionParams p = parameters(op, problem, config.rows, config.splits);
-    const bool bf16 = op.q.dtype == DType::bf16;
-    const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    (bf16 ? launch_wgmma_as<kit::bf16> : launch_wgmma_as<kit::half>)(p, op, config, blocks, context.stream());
-}
-
 std::string wgmma_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose_wgmma(Problem(op), device));
 }
 
 const RegisterImplementations<Attention> kKernels{
     kit::kTarget,
-    {{"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
+    {{"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_attention_wgmma},
      {"flash_mma", attention::decline, config_text, launch_attention}}};
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "ops/attention/wgmma.h"
@@ -36,8 +37,10 @@ TEST(AttentionWgmma, SaysWhatItTakes) {
               "accepts");
     EXPECT_THAT(reason("attention q=fp32[1,9,8,64] k=fp32[1,9,1,64] v=fp32[1,9,1,64]"),
                 HasSubstr("bf16 and fp16"));
-    EXPECT_THAT(reason("attention q=bf16[1,9,8,72] k=bf16[1,9,1,72] v=bf16[1,9,1,72]"),
-                HasSubstr("64, 128 and 256"));
+    EXPECT_EQ(reason("attention q=bf16[1,9,8,8] k=bf16[1,9,1,8] v=bf16[1,9,1,8]"), "accepts");
+    EXPECT_EQ(reason("attention q=bf16[1,9,8,200] k=bf16[1,9,1,200] v=bf16[1,9,1,200]"), "accepts");
+    EXPECT_THAT(reason("attention q=bf16[1,9,8,76] k=bf16[1,9,1,76] v=bf16[1,9,1,76]"),
+                HasSubstr("whole chunks"));
     EXPECT_THAT(reason("attention q=bf16[1,9,8,64] k=bf16[1,9,1,64] v=bf16[1,9,1,64]", "rtx4090"),
                 HasSubstr("SM 9.0 alone"));
     EXPECT_THAT(reason("attention q=bf16[1,9,8,64] k=bf16[1,0,1,64] v=bf16[1,0,1,64]"), HasSubstr("no keys"));
@@ -62,7 +65,7 @@ TEST(AttentionWgmma, FillsAHopperCard) {
     const attention::WgmmaConfig config = attention::choose_wgmma(pi05, h200);
     EXPECT_EQ(config.splits, 2) << "61 tiles of rows are less than half a card";
     EXPECT_EQ(attention::blocks(pi05, config), 122);
-    for (const int head_dim : {64, 128, 256}) {
+    for (const int head_dim : attention::kWgmmaHeadDims) {
         EXPECT_LE(attention::WgmmaTile{head_dim}.shared_bytes(), h200.shared_per_block) << head_dim;
         attention::Problem large = pi05;
         large.heads = 24, large.rows = 4608, large.keys = 4608, large.head_dim = head_dim;
@@ -71,7 +74,9 @@ TEST(AttentionWgmma, FillsAHopperCard) {
 }
 
 #if WEFT_HAS_EMULATOR
-void expect_right(const char* line, const char* config) { test::expect_right(line, "flash_wgmma", config); }
+void expect_right(const std::string& line, const char* config) {
+    test::expect_right(line, "flash_wgmma", config);
+}
 
 TEST(AttentionWgmma, OneBlockOfAFewTiles) {
     expect_right("attention q=bf16[1,7,8,256] k=bf16[1,50,1,256] v=bf16[1,50,1,256] lse=fp32[1,8,7]",
@@ -86,6 +91,28 @@ TEST(AttentionWgmma, TwoBlocksShareTheKeys) {
     expect_right(
         "attention q=fp16[1,33,4,128] k=fp16[1,700,1,128] v=fp16[1,700,1,128] causal=true lse=fp32[1,4,33]",
         "2 blocks share");
+}
+
+// Head dims that no kernel is compiled for take the next: columns beyond theirs are zeros in shared memory, and are not
+// stored. Sums that do not fill the slots that carry them, in whole or in part.
+TEST(AttentionWgmma, AnyHeadDimOfWholeChunks) {
+    const struct {
+        int head_dim;
+        const char* tile;
+    } kDims[] = {{8, "128x128 rows and keys of 64"},    {40, "128x128 rows and keys of 64"},
+                 {72, "128x128 rows and keys of 80"},   {80, "128x128 rows and keys of 80"},
+                 {88, "128x128 rows and keys of 96"},   {96, "128x128 rows and keys of 96"},
+                 {104, "128x128 rows and keys of 128"}, {160, "128x80 rows and keys of 192"},
+                 {192, "128x80 rows and keys of 192"},  {232, "128x64 rows and keys of 256"}};
+    for (const auto& [head_dim, tile] : kDims) {
+        const std::string d = std::to_string(head_dim);
+        expect_right("attention q=bf16[1,20,4," + d + "] k=bf16[1,300,2," + d + "] v=bf16[1,300,2," + d +
+                         "] lse=fp32[1,4,20]",
+                     tile);
+        expect_right("attention q=fp16[2,40,1," + d + "] k=fp16[2,170,1," + d + "] v=fp16[2,170,1," + d +
+                         "] kv_lengths=int32[2] causal=true",
+                     "2 blocks share");
+    }
 }
 
 TEST(AttentionWgmma, BlocksOfWholeTokens) {

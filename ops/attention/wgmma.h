@@ -7,7 +7,11 @@
 
 namespace weft::attention {
 
-// What follows from the head dim that a kernel is compiled for: 64, 128 or 256.
+// The head dims that kernels are compiled for: a call takes the next that holds its own, and the copy engine fills the
+// columns between them with zeros.
+inline constexpr int kWgmmaHeadDims[] = {64, 80, 96, 128, 192, 256};
+
+// What follows from the head dim that a kernel is compiled for.
 struct WgmmaTile {
     int head_dim = 0;
 
@@ -18,15 +22,17 @@ struct WgmmaTile {
     constexpr int rows() const { return 64 * kWarpgroups; }
     // Of whole tokens: a box of queries is `group` heads of some tokens.
     constexpr int whole_rows(int group) const { return rows() / group * group; }
-    constexpr int keys() const { return head_dim <= 128 ? 128 : 64; }  // scores in 64 or 32 registers
-    constexpr int slots() const { return 5; }                          // key or value tiles in flight
-    constexpr int boxes() const { return head_dim / kColumns; }
+    // Scores in 64 registers beside few of output, in 40 or 32 beside many; five slots of them must fit.
+    constexpr int keys() const { return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64; }
+    constexpr int slots() const { return 5; }  // key or value tiles in flight
+    constexpr int boxes() const { return (head_dim + kColumns - 1) / kColumns; }
     constexpr int box_bytes() const { return keys() * 128; }
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }
     constexpr int query_box_bytes() const { return rows() * 128; }
     constexpr int query_bytes() const { return boxes() * query_box_bytes(); }
-    // What a warpgroup hands to another block: its sums fill whole slots; maximum and sum of two rows in 16 bytes.
-    constexpr int handed_slots() const { return 64 * head_dim * 4 / slot_bytes(); }
+    // What a warpgroup hands to another block: its sums in one slot after another; maximum and sum of two rows in 16 bytes.
+    constexpr int handed_bytes() const { return 64 * head_dim * 4; }
+    constexpr int handed_slots() const { return (handed_bytes() + slot_bytes() - 1) / slot_bytes(); }
     static constexpr int kHandedRowBytes = 64 * 8;
     constexpr int barriers() const { return 3 * slots() + 2; }
     // 1024: the array may begin at any multiple of 16, its tiles may not.

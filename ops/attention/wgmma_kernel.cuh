@@ -176,13 +176,13 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
         }
     }
     __syncwarp();
-    constexpr int kChunks = kHeadDim / 8, kStep = 32 / kChunks;
-    const int chunk = lane % kChunks, first = group * 64 + wgmma_row(0) - lane / 4 + lane / kChunks;
+    constexpr int kLanes = kHeadDim <= 64 ? 8 : kHeadDim <= 128 ? 16 : 32, kStep = 32 / kLanes;
+    const int chunk = lane % kLanes, first = group * 64 + wgmma_row(0) - lane / 4 + lane / kLanes;
     AttentionRows rows(p, block, p.out_stride, block_row + first, kStep);
 #pragma unroll 4
     for (int i = 0; i < 16 / kStep; ++i, rows.next()) {
         const int row = first + i * kStep;
-        if (row >= end) continue;
+        if (row >= end || chunk * 8 >= p.head_dim) continue;
         const auto values = kit::load_aligned<8>(reinterpret_cast<const T*>(shared.query(row, chunk)));
         kit::store_vector(static_cast<T*>(p.out) + rows.offset() + chunk * 8, values, 8, p.vector_out);
     }
@@ -193,7 +193,7 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
 //          registers; of warpgroup 0 one thread brings queries and keeps a ring of tiles full, and one warp cleans
 //          values. The `splits` blocks of a cluster have the same rows and divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
-// Needs:   head_dim == kHeadDim, 16-byte aligned rows, boxes of p.block_rows (queries) and of WgmmaTile (keys and
+// Needs:   head_dim <= kHeadDim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of WgmmaTile (keys and
 //          values) in the maps, SM 9.0a
 template <class T, int kHeadDim>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)

@@ -17,9 +17,9 @@ __device__ __forceinline__ void expect_sums(const WgmmaShared<kHeadDim>& shared,
     constexpr WgmmaTile kTile{kHeadDim};
     for (int i = 0; i < kTile.handed_slots(); ++i) {
         const int item = 2 * tiles.count + i, rows = i == 0 ? WgmmaTile::kHandedRowBytes : 0;
+        const int sums = min(kTile.slot_bytes(), kTile.handed_bytes() - i * kTile.slot_bytes());
         shared.wait_empty(item);
-        kit::mbarrier_arrive_expect(&shared.landed[item % kTile.slots()],
-                                    static_cast<unsigned>(kTile.slot_bytes() + rows));
+        kit::mbarrier_arrive_expect(&shared.landed[item % kTile.slots()], static_cast<unsigned>(sums + rows));
     }
     kit::mbarrier_arrive_remote<false>(shared.may_hand_over, static_cast<unsigned>(1 - split));
 }

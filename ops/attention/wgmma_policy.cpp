@@ -1,12 +1,18 @@
 // Attention on wgmma: which calls it takes, and how they are cut.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/attention/wgmma.h"
 
 namespace weft::attention {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+WgmmaTile tile_of(std::int64_t head_dim) {
+    return {*std::ranges::lower_bound(kWgmmaHeadDims, static_cast<int>(head_dim))};
+}
 
 bool whole_chunks(const Tensor& t) {
     if (reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0) return false;
@@ -22,8 +28,7 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (const char* why = decline(op, device)) return why;  // so that flash_mma takes whatever this one takes
     const Problem problem(op);
     if (device.arch < 90 || device.arch >= 100) return "wgmma is an instruction of SM 9.0 alone";
-    if (problem.head_dim != 64 && problem.head_dim != 128 && problem.head_dim != 256)
-        return "compiled for head dims 64, 128 and 256";
+    if (problem.head_dim % 8 != 0) return "rows of q, k and v must be whole chunks of 16 bytes";
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
@@ -38,7 +43,7 @@ std::int64_t blocks(const Problem& problem, const WgmmaConfig& config) {
 
 // Two blocks for the rows of one where that still is a single wave: each streams half of the keys.
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
-    WgmmaConfig config{{static_cast<int>(problem.head_dim)}};
+    WgmmaConfig config{tile_of(problem.head_dim)};
     config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
     const bool idle = 2 * blocks(problem, config) <= device.sms;
     if (idle && device.max_cluster >= 2 && problem.keys > config.tile.keys()) config.splits = 2;

@@ -51,7 +51,7 @@ GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device, int width 
 
 bool has_long_code(const GateAndUp& in) {
     return in.eager || in.gate_bias.data != nullptr || in.up_bias.data != nullptr ||
-           in.activation == Activation::gelu_erf;
+           (in.activation != Activation::silu && in.activation != Activation::gelu_tanh);
 }
 
 template <class T, class Out, bool kLong>

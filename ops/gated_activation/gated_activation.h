@@ -12,8 +12,8 @@ namespace weft {
 
 // out = act(gate) · up, computed in fp32 and rounded once.
 //
-// act is silu x/(1+e^−x), gelu_tanh 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), or gelu_erf x·Φ(x). Gate and
-// up come as one tensor of two halves (`x`, the gate first: what a merged projection writes) or as two
+// act is silu x/(1+e^−x) (SwiGLU), gelu_tanh 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) or gelu_erf x·Φ(x) (GEGLU),
+// gelu_quick x/(1+e^(−1.702·x)), sigmoid (GLU) or relu (ReGLU). Gate and up come as one tensor of two halves (`x`, the gate first: what a merged projection writes) or as two
 // tensors.
 //
 // `gate_bias` and `up_bias` are added to each row first: what the projection before has not added.
@@ -62,6 +62,10 @@ inline std::optional<Violation> eager(const GatedActivation& op) {
     if (op.rounding == GatedActivation::Rounding::fused) return {};
     const DType dtype = op.x ? op.x.dtype : op.gate.dtype;
     if (dtype == DType::fp4_e2m1) return Violation{"rounding", "expected fused for a gate of NVFP4"};
+    if (op.activation == Activation::gelu_quick)
+        return Violation{
+            "activation",
+            "expected another than gelu_quick beside rounding=eager: PyTorch has no such operator"};
     for (const auto& [field, tensor] : {std::pair{"gate_bias", &op.gate_bias},
                                         std::pair{"up_bias", &op.up_bias}, std::pair{"out", &op.out}}) {
         if (*tensor && tensor->dtype != dtype)
@@ -114,7 +118,9 @@ inline const Contract& GatedActivation::contract() {
             .in("up_bias", &Op::up_bias, "hidden", kFloat, "added to every row of up first")
             .optional()
             .option("activation", &Op::activation,
-                    {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}, "the activation")
+                    {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::gelu_quick,
+                     Activation::sigmoid, Activation::relu},
+                    "the activation")
             .option("rounding", &Op::rounding, {"fused", "eager"},
                     "once at the end, or as PyTorch's operators")
             .require(gated_activation_rules::source)
@@ -123,7 +129,8 @@ inline const Contract& GatedActivation::contract() {
             .independent({"..."})
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
-                "2·gate² for a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer "
+                "2·gate² for a negative gate; relu: 2), and 2⁻¹²⁵·|gate·up| where the exponential overflows; "
+                "fewer "
                 "bits add 2·ε₃₂, and a scale that is found its own error; biases ε₃₂ of each sum times the "
                 "slope; with rounding=eager what the activation's rounding may change, and nothing else")
             .sizes("hidden", {1, 7, 8, 48, 64, 100, 256, 1000, 4096})

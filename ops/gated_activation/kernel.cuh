@@ -22,9 +22,16 @@ template <int N>
     }
 }
 [[gnu::noinline]] __device__ float eager_activation(Activation activation, DType dtype, float x) {
-    return kit::round_as(dtype, activation == Activation::silu        ? kit::eager::silu(x)
-                                : activation == Activation::gelu_tanh ? kit::eager::gelu_tanh(x)
-                                                                      : kit::eager::gelu_erf(x));
+    const auto act = [=] {
+        switch (activation) {
+            case Activation::silu: return kit::eager::silu(x);
+            case Activation::gelu_tanh: return kit::eager::gelu_tanh(x);
+            case Activation::sigmoid: return kit::eager::sigmoid(x);
+            case Activation::relu: return kit::relu(x);
+            default: return kit::eager::gelu_erf(x);
+        }
+    };
+    return kit::round_as(dtype, act());
 }
 
 // Where the products come from. Multiplier and biases are one a column, or absent.
@@ -55,7 +62,7 @@ struct GateAndUp {
 };
 
 // act(gate)·up. The choice is the same for the whole grid: one branch a vector. What has long code (gelu_erf, biases,
-// PyTorch's forms) is left out where kLong says that none of it is asked for.
+// PyTorch's forms) or is seldom asked for is left out where kLong says that none of it is.
 template <bool kLong, int N>
 __device__ __forceinline__ void gated(const GateAndUp& in, std::int64_t column, float (&g)[N], float (&u)[N],
                                       float (&product)[N]) {
@@ -74,8 +81,14 @@ __device__ __forceinline__ void gated(const GateAndUp& in, std::int64_t column, 
         multiply([](float x) { return kit::silu(x); });
     } else if (!kLong || in.activation == Activation::gelu_tanh) {
         multiply([](float x) { return kit::gelu_tanh(x); });
-    } else {
+    } else if (in.activation == Activation::gelu_erf) {
         multiply([](float x) { return kit::gelu_erf(x); });
+    } else if (in.activation == Activation::gelu_quick) {
+        multiply([](float x) { return kit::gelu_quick(x); });
+    } else if (in.activation == Activation::sigmoid) {
+        multiply([](float x) { return kit::sigmoid(x); });
+    } else {
+        multiply([](float x) { return kit::relu(x); });
     }
 }
 

@@ -11,8 +11,12 @@ ERFC = np.vectorize(math.erfc, otypes=[float])
 
 
 def activate(name: str, x: np.ndarray) -> np.ndarray:
-    if name == "silu":
-        return x / (1 + np.exp(-x))
+    if name in ("silu", "gelu_quick"):
+        return x / (1 + np.exp(-x if name == "silu" else -1.702 * x))
+    if name == "sigmoid":
+        return 1 / (1 + np.exp(-x))
+    if name == "relu":
+        return np.where(x < 0, 0, x)
     if name == "gelu_tanh":
         # 1 + tanh z loses its digits where z is far below 0; there it is 2·exp(2z) / (1 + exp(2z)).
         z = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)

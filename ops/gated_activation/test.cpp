@@ -103,6 +103,31 @@ TEST(GatedActivation, RoundsOnceOrAfterEachStep) {
         HasSubstr("gated_activation.channel_multiplier: expected none with rounding=eager"));
 }
 
+// The gates that nothing but their name tells apart at 0 and far from it.
+TEST(GatedActivation, GatesOfGluReGluAndQuickGelu) {
+    using Activation = GatedActivation::Activation;
+    HostTensor gate(DType::fp32, {1, 4}, {-1e30, -2, 0, 2}), up(DType::fp32, {1, 4}, {3, 3, 3, 3});
+    const auto sigma = [](double t) { return 1 / (1 + std::exp(-t)); };
+    const struct {
+        Activation activation;
+        double expected[4];
+    } kGates[] = {{Activation::sigmoid, {0, 3 * sigma(-2), 1.5, 3 * sigma(2)}},
+                  {Activation::relu, {0, 0, 0, 6}},
+                  {Activation::gelu_quick, {0, -6 * sigma(-3.404), 0, 6 * sigma(3.404)}}};
+    for (const Device device : test::host_devices()) {
+        for (const auto& [activation, expected] : kGates) {
+            HostTensor out(DType::fp32, {1, 4});
+            run(GatedActivation{.out = out.on(device),
+                                .gate = gate.on(device),
+                                .up = up.on(device),
+                                .activation = activation});
+            for (int i = 0; i < 4; ++i) EXPECT_NEAR(out[i], expected[i], 1e-5) << name(activation) << i;
+        }
+    }
+    EXPECT_THAT(rejection("gated_activation x=bf16[4,16] out=bf16[4,8] activation=gelu_quick rounding=eager"),
+                HasSubstr("gated_activation.activation: expected another than gelu_quick"));
+}
+
 TEST(GatedActivation, BiasesAreThoseOfTheProjectionBefore) {
     HostTensor gate(DType::fp32, {2, 2}, {1, 2, 3, 4}), up(DType::fp32, {2, 2}, {5, 6, 7, 8}),
         gate_bias(DType::fp32, {2}, {-1, 0.5}), up_bias(DType::fp32, {2}, {10, -6});

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <set>
+#include <algorithm>
 
 #include "core/elements.h"
 #include "verify/comparison.h"
@@ -66,15 +66,38 @@ void copy_rows(const Tensor& to, const Tensor& from) {
     });
 }
 
+// What rows of a field are: those of its own axes, or those of a table that another field picks. A kernel finds either
+// in its own way.
+struct Form {
+    std::size_t field = 0;
+    bool picked = false;
+    int trials = 0;
+};
+
+bool is_picked(const Contract& contract, const Field& field, const Case& c) {
+    return !field.picked_by.empty() &&
+           c.tensors[static_cast<std::size_t>(contract.find_field(field.picked_by))].present;
+}
+
 // May its rows lie apart? Packed dtypes are dense in the cases that are generated.
-bool may_be_far(const Field& field) {
+bool may_be_far(const Field& field, const AxisPattern& pattern) {
     bool bytes = false;
     for (int i = 0; i < kDTypeCount; ++i) {
         const auto dtype = static_cast<DType>(i);
         bytes = bytes || (field.dtypes.contains(dtype) && bits(dtype) >= 8);
     }
     return bytes && field.layout != Layout::dense &&
-           (field.pattern.axes.size() > 1 || (field.pattern.ellipsis && !field.pattern.axes.empty()));
+           (pattern.axes.size() > 1 || (pattern.ellipsis && !pattern.axes.empty()));
+}
+
+std::vector<Form> forms(const Contract& contract) {
+    std::vector<Form> all;
+    for (std::size_t i = 0; i < contract.fields().size(); ++i) {
+        const Field& field = contract.fields()[i];
+        if (may_be_far(field, field.pattern)) all.push_back({i, false});
+        if (!field.picked_by.empty() && may_be_far(field, field.picked_pattern)) all.push_back({i, true});
+    }
+    return all;
 }
 
 // Strides that take the last row beyond 2^31 elements and fold as those of a dense tensor do; empty where the view has
@@ -129,25 +152,20 @@ class FarApart : public testing::TestWithParam<const OpEntry*> {};
 
 TEST_P(FarApart, RowsBeyondTwoToThe31) {
     const OpEntry& op = *GetParam();
-    constexpr int kTrials = 2;  // of each operand
+    constexpr int kTrials = 2;  // of each form of an operand
+    const Contract& contract = op.contract();
     for (const Device device : devices_here()) {
         if (op.implementations[static_cast<int>(device.type)].empty()) continue;
-        std::vector<int> trials(op.contract().fields().size());
-        const auto wanted = [&](std::size_t field) {
-            return may_be_far(op.contract().fields()[field]) && trials[field] < kTrials;
-        };
-        const auto open = [&] {
-            for (std::size_t field = 0; field < trials.size(); ++field) {
-                if (wanted(field)) return true;
-            }
-            return false;
-        };
+        std::vector<Form> all = forms(contract);
+        const auto wanted = [](const Form& form) { return form.trials < kTrials; };
         Random random(31);
-        for (int i = 0; i < 3000 && open(); ++i) {
+        for (int i = 0; i < 3000 && std::ranges::any_of(all, wanted); ++i) {
             auto near = generate(op, device_info(device), random, {.elements = 6000, .flops = 400'000});
             ASSERT_TRUE(near.has_value());
-            for (std::size_t field = 0; field < trials.size(); ++field) {
-                if (!wanted(field)) continue;
+            for (Form& form : all) {
+                const std::size_t field = form.field;
+                if (!wanted(form) || is_picked(contract, contract.fields()[field], *near) != form.picked)
+                    continue;
                 Case dense = *near;
                 for (TensorSpec& spec : dense.tensors) {  // whose memory is near
                     if (&spec == &dense.tensors[field] || spec.alias == static_cast<int>(field))
@@ -155,14 +173,14 @@ TEST_P(FarApart, RowsBeyondTwoToThe31) {
                 }
                 const auto stride = far_strides(dense.tensors[field]);
                 if (stride.empty()) continue;
-                ++trials[field];
+                ++form.trials;
                 expect_right_with(field, dense, stride, device);
             }
         }
-        for (std::size_t field = 0; field < trials.size(); ++field) {
-            const Field& f = op.contract().fields()[field];
-            if (!may_be_far(f)) continue;
-            EXPECT_GT(trials[field], 0) << f.name << " was never far on " << name(device.type);
+        for (const Form& form : all) {
+            EXPECT_GT(form.trials, 0)
+                << contract.fields()[form.field].name << (form.picked ? ", picked," : "")
+                << " was never far on " << name(device.type);
         }
     }
 }

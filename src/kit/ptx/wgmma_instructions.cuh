@@ -11,6 +11,7 @@
 #define WEFT_D16(i) WEFT_D8(i), WEFT_D8((i) + 8)
 #define WEFT_D32(i) WEFT_D16(i), WEFT_D16((i) + 16)
 #define WEFT_D40(i) WEFT_D32(i), WEFT_D8((i) + 32)
+#define WEFT_D48(i) WEFT_D40(i), WEFT_D8((i) + 40)
 #define WEFT_D60(i)                                                                           \
     WEFT_D40(i), WEFT_D16((i) + 40), "+f"(d[(i) + 56]), "+f"(d[(i) + 57]), "+f"(d[(i) + 58]), \
         "+f"(d[(i) + 59])
@@ -41,8 +42,9 @@
 #define WEFT_NAMES_16 WEFT_NAMES_8 ", " WEFT_N8
 #define WEFT_NAMES_32 WEFT_NAMES_16 ", " WEFT_N16 ", " WEFT_N24
 #define WEFT_NAMES_40 WEFT_NAMES_32 ", " WEFT_N32
-#define WEFT_NAMES_60 WEFT_NAMES_40 ", " WEFT_N40 ", " WEFT_N48 ", %56, %57, %58, %59"
-#define WEFT_NAMES_64 WEFT_NAMES_40 ", " WEFT_N40 ", " WEFT_N48 ", " WEFT_N56
+#define WEFT_NAMES_48 WEFT_NAMES_40 ", " WEFT_N40
+#define WEFT_NAMES_60 WEFT_NAMES_48 ", " WEFT_N48 ", %56, %57, %58, %59"
+#define WEFT_NAMES_64 WEFT_NAMES_48 ", " WEFT_N48 ", " WEFT_N56
 #define WEFT_NAMES_88 WEFT_NAMES_64 ", " WEFT_N64 ", " WEFT_N72 ", " WEFT_N80
 #define WEFT_NAMES_96 WEFT_NAMES_88 ", " WEFT_N88
 #define WEFT_NAMES_124 WEFT_NAMES_96 ", " WEFT_N96 ", " WEFT_N104 ", " WEFT_N112 ", %120, %121, %122, %123"
@@ -117,9 +119,11 @@ WEFT_WGMMA_SHAPE(16, 8, 8, 9, 10, 11, 12, 13, 14)
 WEFT_WGMMA_SHAPE(32, 16, 16, 17, 18, 19, 20, 21, 22)
 WEFT_WGMMA_SHAPE(64, 32, 32, 33, 34, 35, 36, 37, 38)
 WEFT_WGMMA_SHAPE(80, 40, 40, 41, 42, 43, 44, 45, 46)
+WEFT_WGMMA_SHAPE(96, 48, 48, 49, 50, 51, 52, 53, 54)
 WEFT_WGMMA_SHAPE(120, 60, 60, 61, 62, 63, 64, 65, 66)
 WEFT_WGMMA_SHAPE(128, 64, 64, 65, 66, 67, 68, 69, 70)
 WEFT_WGMMA_SHAPE(176, 88, 88, 89, 90, 91, 92, 93, 94)
+WEFT_WGMMA_SHAPE(192, 96, 96, 97, 98, 99, 100, 101, 102)
 WEFT_WGMMA_SHAPE(248, 124, 124, 125, 126, 127, 128, 129, 130)
 WEFT_WGMMA_SHAPE(256, 128, 128, 129, 130, 131, 132, 133, 134)
 // clang-format on

@@ -1,0 +1,59 @@
+// Attention's wgmma kernels: tensor maps and launches.
+#include "kit/launch.h"
+#include "kit/tensor_map.h"
+#include "ops/attention/arguments.cuh"
+#include "ops/attention/wgmma_kernel.cuh"
+#include "ops/attention/wgmma_launch.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// Boxes of 64 columns by some heads of some tokens.
+kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
+    kit::TensorLayout layout{
+        .data = t.data, .element_bytes = 2, .axes = 4, .swizzle = kit::Swizzle::bytes128};
+    const int axes[] = {3, 2, 1, 0};
+    const int box[] = {WgmmaTile::kColumns, heads, tokens, 1};
+    for (int i = 0; i < 4; ++i) {
+        const auto size = static_cast<std::uint64_t>(t.dim(axes[i]));
+        layout.size[i] = size;
+        // One element is never stepped over, whatever its stride.
+        layout.stride[i] = size > 1 ? 2 * static_cast<std::uint64_t>(t.stride[axes[i]]) : 16;
+        layout.box[i] = static_cast<std::uint32_t>(box[i]);
+    }
+    return kit::tensor_map("attention", layout);
+}
+
+template <class T>
+void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
+                     unsigned blocks, Stream stream) {
+    const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
+    const kit::TensorMap k = box_map(op.k, 1, config.tile.keys()), v = box_map(op.v, 1, config.tile.keys());
+    const kit::LaunchShape shape{.grid = blocks,
+                                 .block = WgmmaTile::kThreads,
+                                 .cluster = static_cast<unsigned>(config.splits),
+                                 .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
+                                 .dependent = true};
+    constexpr const char* kName = "attention_wgmma";
+    switch (config.tile.head_dim) {
+        case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, q, k, v);
+        case 80: return kit::launch(kName, attention_wgmma<T, 80>, shape, stream, p, q, k, v);
+        case 96: return kit::launch(kName, attention_wgmma<T, 96>, shape, stream, p, q, k, v);
+        case 128: return kit::launch(kName, attention_wgmma<T, 128>, shape, stream, p, q, k, v);
+        case 192: return kit::launch(kName, attention_wgmma<T, 192>, shape, stream, p, q, k, v);
+        default: return kit::launch(kName, attention_wgmma<T, 256>, shape, stream, p, q, k, v);
+    }
+}
+
+}  // namespace
+
+void launch_attention_wgmma(const Attention& op, Context& context) {
+    const attention::Problem problem(op);
+    const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
+    const AttentionParams p = parameters(op, problem, config.rows, config.splits);
+    const bool bf16 = op.q.dtype == DType::bf16;
+    const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
+    (bf16 ? launch_wgmma_as<kit::bf16> : launch_wgmma_as<kit::half>)(p, op, config, blocks, context.stream());
+}
+
+}  // namespace weft::inline WEFT_TARGET
