@@ -29,9 +29,8 @@ class RawVector {
    public:
     static constexpr int N = kAffineWidth;
 
-    template <class... Policy>
     __device__ __forceinline__ void load(const MixedAffineRows& p, const RowOperand& from, const RunRow& row,
-                                         const PartVector& at, Policy...) {
+                                         const PartVector& at) {
         if (from.data == nullptr) return;
         const std::int64_t begin = row.offset(p.shape, &p.places, from);
         if (from.dtype == DType::fp32) {
@@ -54,15 +53,16 @@ class RawVector {
     __device__ __forceinline__ void load_as(const RowOperand& from, std::int64_t begin,
                                             const PartVector& at) {
         const T* row = static_cast<const T*>(from.data) + begin;
-        Vec<T, N> vector;
+        Words<T, N> words;
         if (from.single) {
+            Vec<T, N> vector;
             const T one = *row;
 #pragma unroll
             for (int i = 0; i < N; ++i) vector[i] = one;
+            words = words_of_elements(vector);
         } else {
-            vector = load_vector<N>(row + at.column, at.count, from.aligned);
+            words = load_vector_words<N>(row + at.column, at.count, from.aligned);
         }
-        const Words<T, N> words = as_words(vector);
         memcpy(&raw_, &words, sizeof(words));
     }
 
@@ -91,8 +91,13 @@ class KnownVector {
     Words<T, N> words_;
 };
 
-// Of one vector, from operands that are all on their way.
-// `round(y)` is y as out would store it.
+template <class T>
+__device__ __forceinline__ void round_all_through(float (&values)[kAffineWidth]) {
+#pragma unroll
+    for (float& value : values) value = round_through<T>(value);
+}
+
+// Of one vector, from operands that are all on their way. `round(y)` makes of y's elements what out would store.
 template <class Vector, class Round>
 __device__ __forceinline__ void affine_vector(const Affine& p, const Vector& x, const Vector& bias,
                                               const Vector& scale, const Vector& shift, Round round,
@@ -102,18 +107,22 @@ __device__ __forceinline__ void affine_vector(const Affine& p, const Vector& x, 
         if (operand.data == nullptr) return;
         vector.get(operand, other);
 #pragma unroll
-        for (int i = 0; i < kAffineWidth; ++i) {
-            y[i] = combine(y[i], other[i]);
-            if (p.eager) y[i] = round(y[i]);
-        }
+        for (int i = 0; i < kAffineWidth; ++i) y[i] = combine(y[i], other[i]);
+        if (p.eager) round(y);
     };
     x.get(p.x, y);
     step(p.bias, bias, [](float a, float b) { return __fadd_rn(a, b); });
-    step(p.scale, scale, [&](float a, float b) {
-        float factor = p.offset == 0.0f ? b : __fadd_rn(p.offset, b);
-        if (p.eager) factor = round(factor);
-        return __fmul_rn(a, factor);
-    });
+    if (p.scale.data != nullptr) {
+        scale.get(p.scale, other);
+        if (p.offset != 0.0f) {
+#pragma unroll
+            for (float& factor : other) factor = __fadd_rn(p.offset, factor);
+            if (p.eager) round(other);
+        }
+#pragma unroll
+        for (int i = 0; i < kAffineWidth; ++i) y[i] = __fmul_rn(y[i], other[i]);
+        if (p.eager) round(y);
+    }
     step(p.shift, shift, [](float a, float b) { return __fadd_rn(a, b); });
 }
 
@@ -121,7 +130,51 @@ __device__ __forceinline__ void affine_vector(const Affine& p, const Vector& x, 
 // the last of this one's still store.
 template <class T>
 constexpr int affine_blocks() {
-    return std::is_same_v<T, Any> ? 2 : 8;
+    return std::is_same_v<T, Any> ? 3 : 8;
+}
+
+// Where all operands are stored as T, in whole vectors.
+template <class T>
+__device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& tiles) {
+    for_each_vector<kAffineWidth, T>(tiles, p.out.dtype, [&](T*, const WholeVector& at) {
+        KnownVector<T> x, bias, scale, shift;
+        const L2Policy policy = l2_policy(p.keep);
+        const RunRow row(p.shape, at.row, true);
+        x.load(p, p.x, row, at, policy);
+        shift.load(p, p.shift, row, at, policy);
+        scale.load(p, p.scale, row, at);
+        bias.load(p, p.bias, row, at);
+        float y[kAffineWidth];
+        affine_vector(p, x, bias, scale, shift, round_all_through<T>, y);
+        T* out = static_cast<T*>(p.out.data) + row.offset(p.shape, nullptr, p.out);
+        store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<T>(y));
+    });
+}
+// Where dtypes, and whether vectors are whole, are found out where it runs.
+__device__ __forceinline__ void affine_mixed(const MixedAffineRows& p, const RowTiles& tiles) {
+    dependency_wait();
+    dependents_launch();
+    for_each_tile<kAffineWidth, 1>(tiles, [&](std::int64_t of, std::int64_t column, std::int64_t) {
+        const PartVector at{of, column, left<kAffineWidth>(tiles.dim, column)};
+        RawVector x, bias, scale, shift;
+        const RunRow row(p.shape, at.row, false);
+        x.load(p, p.x, row, at);
+        shift.load(p, p.shift, row, at);
+        scale.load(p, p.scale, row, at);
+        bias.load(p, p.bias, row, at);
+        float y[kAffineWidth];
+        const auto round = [&](float (&values)[kAffineWidth]) {
+            with_wide_type(p.out.dtype, [&](auto* type) {
+                round_all_through<std::remove_pointer_t<decltype(type)>>(values);
+            });
+        };
+        affine_vector(p, x, bias, scale, shift, round, y);
+        const std::int64_t to = row.offset(p.shape, &p.places, p.out) + at.column;
+        with_wide_type(p.out.dtype, [&](auto* type) {
+            using Out = std::remove_pointer_t<decltype(type)>;
+            store_vector(static_cast<Out*>(p.out.data) + to, from_floats<Out>(y), at.count, p.out.aligned);
+        });
+    });
 }
 
 // What     out = (x + bias) · (offset + scale) + shift, in fp32, rounded once (eager: after each step)
@@ -132,27 +185,11 @@ constexpr int affine_blocks() {
 //          writes there. T, where it is not Any, is the dtype of all operands, whose vectors are whole
 template <class T>
 __device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles& tiles) {
-    using Vector = std::conditional_t<std::is_same_v<T, Any>, RawVector, KnownVector<T>>;
-    for_each_vector<kAffineWidth, T>(tiles, p.out.dtype, [&](auto* type, const auto& at) {
-        using Out = std::remove_pointer_t<decltype(type)>;
-        Vector x, bias, scale, shift;
-        const L2Policy policy = l2_policy(p.keep);
-        const RunRow row(p.shape, at.row, !std::is_same_v<T, Any>);
-        x.load(p, p.x, row, at, policy);
-        shift.load(p, p.shift, row, at, policy);
-        scale.load(p, p.scale, row, at);
-        bias.load(p, p.bias, row, at);
-        float y[kAffineWidth];
-        affine_vector(p, x, bias, scale, shift, [](float v) { return round_through<Out>(v); }, y);
-        const RowPlaces* places = nullptr;
-        if constexpr (std::is_same_v<T, Any>) places = &p.places;
-        Out* out = static_cast<Out*>(p.out.data) + row.offset(p.shape, places, p.out);
-        if constexpr (std::is_same_v<T, Any>) {
-            store_vector(out + at.column, from_floats<Out>(y), at.count, p.out.aligned);
-        } else {
-            store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<Out>(y));
-        }
-    });
+    if constexpr (std::is_same_v<T, Any>) {
+        affine_mixed(p, tiles);
+    } else {
+        affine_known<T>(p, tiles);
+    }
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -163,6 +163,11 @@ __host__ __device__ __forceinline__ void with_wide_type(DType dtype, F use) {
     with_one_of<bf16, half, float>(dtype, use);
 }
 
+// Of an element of one of with_type's dtypes.
+__device__ __forceinline__ int stored_bytes(DType dtype) {
+    return dtype == DType::fp32 ? 4 : dtype == DType::bf16 || dtype == DType::fp16 ? 2 : 1;
+}
+
 // One element of an array of any of with_type's dtypes.
 __device__ __forceinline__ float load_as(DType dtype, const void* data, std::int64_t index) {
     float v = 0;

@@ -40,10 +40,6 @@ struct OctetPlace {
     __device__ __forceinline__ bool has(int i) const { return (mask >> i & 1) != 0; }
 };
 
-__device__ __forceinline__ int stored_bytes(DType dtype) {
-    return dtype == DType::fp32 ? 4 : dtype == DType::bf16 || dtype == DType::fp16 ? 2 : 1;
-}
-
 // The same word, but the compiler cannot tell what it is made of, and does not keep the halves apart.
 __device__ __forceinline__ float opaque(unsigned word) {
 #if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)

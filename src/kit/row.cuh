@@ -7,8 +7,8 @@
 //   store  store_row(RowOutput) of kit/row_store.cuh: 16 bits, fp32, or fp8 with a static scale or one a row.
 //
 // A kernel is compiled for a RowForm. Here are the uniform ones, which production calls: all that is read is stored
-// alike, and a thread's loads are all on their way before the first is needed. All other calls take the op's mixed
-// kernels (kit/mixed_row.cuh).
+// alike, or all but the operands beside the row, and a thread's loads are all on their way before the first is needed.
+// All other calls take the op's mixed kernels (kit/mixed_row.cuh).
 //
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 #pragma once
@@ -33,14 +33,15 @@ class Row {
     static_assert(kForm.uniform && V > 0);
 
     template <GroupScope kScope>
-    __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape)
-        : part(group, shape, nullptr) {}
+    __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape,
+                                   const RowPlaces* places = nullptr)
+        : part(group, shape, places) {}
 
     // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
     template <class Meanwhile>
     __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
         // Known where the form says what is there, and not only what may be.
-        constexpr bool kKnown = !fills_registers(V);
+        constexpr bool kKnown = !fills_registers(V) && !kForm.beside;
         const bool sum = kForm.residual && (kKnown || in.residual.data != nullptr);
         RowSlice<T, N, V> residual;
         const L2Policy policy = l2_policy(in.keep);
@@ -95,12 +96,23 @@ class Row {
     template <bool kGate>
     __device__ __forceinline__ void add(const RowInput& in, const RowSlice<T, N, V>& residual) {
         T* const to = sums(in);
-        const T* gate = kGate ? part.template origin<N, V>(part.template begin<const T>(in.gate)) : nullptr;
+        // Elements of the gate's dtype, which is T unless the form says otherwise.
+        const T* gate = kGate && !kForm.beside
+                            ? part.template origin<N, V>(part.template begin<const T>(in.gate))
+                            : nullptr;
+        const std::int64_t side = kGate && kForm.beside ? part.offset(in.gate) : 0;
         part.template each<N, V>([&](int v, int index) {
             float x[N], r[N], g[N];
             x_.get(v, x);
             residual.get(v, r);
-            if constexpr (kGate) to_floats(load_aligned<N>(gate + index), g);
+            if constexpr (kGate && kForm.beside) {
+                with_wide_type(in.gate.dtype, [&](auto* type) {
+                    const auto* from = static_cast<decltype(type)>(in.gate.data) + side;
+                    to_floats(load_aligned<N>(from + index), g);
+                });
+            } else if constexpr (kGate) {
+                to_floats(load_aligned<N>(gate + index), g);
+            }
 #pragma unroll
             for (int i = 0; i < N; ++i) x[i] = fmaf(x[i], kGate ? g[i] : 1.0f, r[i]);
             const Vec<T, N> sum = from_floats<T>(x);

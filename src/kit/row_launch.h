@@ -166,6 +166,21 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
                 std::integral_constant<int, 0>{}, MixedForm<ragged()>{});
         });
     }
+    if constexpr (kKernels.beside) {
+        if (plan.beside) {
+            return with_one_of<bf16, half>(dtype, [&](auto* type) {
+                const auto with_vectors = [&]<int kVectors>() {
+                    use(type, std::integral_constant<int, kOctet>{}, std::integral_constant<int, kVectors>{},
+                        BesideForm<kKernels.fp8>{});
+                };
+                switch (plan.vectors) {
+                    case 1: return with_vectors.template operator()<1>();
+                    case 2: return with_vectors.template operator()<2>();
+                    default: return with_vectors.template operator()<4>();
+                }
+            });
+        }
+    }
     const RowForm wanted = row_form(plan, problem);
     with_wide_type(dtype, [&](auto* type) {
         constexpr std::integral_constant<int, 16 / static_cast<int>(sizeof(*type))> kWidth;

@@ -34,7 +34,7 @@ struct MixedNorm : RowNorm {
     RowPlaces places{};
 };
 template <class Form>
-using NormOf = std::conditional_t<Form::kForm.uniform, RowNorm, MixedNorm>;
+using NormOf = std::conditional_t<Form::kForm.uniform && !Form::kForm.beside, RowNorm, MixedNorm>;
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
 struct Moments {
@@ -110,6 +110,37 @@ __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNor
     }
 }
 
+// Where weight, bias and gate are stored in dtypes of their own, or lie in places of their own: whether they, a residual
+// and fewer bits are there is found out here, and of weight and bias two vectors each are held.
+template <class T, int N, int V, class Form, class Statistics>
+__device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics statistics) {
+    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    Row<T, N, V, Form> row(group, p.shape, &p.places);
+    using Side = SideSlice<N, V, (V < 2 ? V : 2)>;
+    Side weight, bias;
+    float scale = 1.0f;
+    row.load(p.in, [&] {
+        weight.load_or(p.weight.no_scale(), row.part, p.weight.scale);
+        if (V > 2) Side::announce(row.part, p.weight.scale);
+        Side::announce(row.part, p.weight.shift);
+        scale = static_scale(p.to);
+    });
+    group.begin();
+    const Moments m = statistics(row, group, [&] { bias.load_or(-0.0f, row.part, p.weight.shift); });
+    const bool again = p.to.token_scale != nullptr;
+    store_row<T>(row, group, p.to, scale, [&](int v, int, float (&x)[N]) {
+        float w[N], b[N];
+        weight.get(v, w);
+        bias.get(v, b);
+#pragma unroll
+        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight.offset) + b[i];
+        if constexpr (V > 2) {
+            weight.pass(row.part, v, again);
+            bias.pass(row.part, v, again);
+        }
+    });
+}
+
 // All else: a weight beside modulations, operands of other dtypes or of scattered rows, single elements, two outputs, rows
 // that are no whole vectors, and those that no registers hold.
 template <bool kRagged, class Statistics>
@@ -143,12 +174,15 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 // Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
-//         one output of T or e4m3; rms norms without bias if Form has none. Mixed: scales of groups: no row is ragged
+//         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias and
+//         gate are of any dtype of 16 or 32 bits, and rows of any place. Mixed: scales of groups: no row is ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();
     dependents_launch();
-    if constexpr (Form::kForm.uniform) {
+    if constexpr (Form::kForm.beside) {
+        normalise_beside<T, N, V, Form>(p, statistics);
+    } else if constexpr (Form::kForm.uniform) {
         normalise_uniform<T, N, V, Form>(p, statistics);
     } else {
         normalise_mixed<Form::kForm.ragged>(p, statistics);

@@ -50,6 +50,22 @@ MixedNorm bind_norm(const Op& op) {
     return p;
 }
 
+// Whether a call of a problem that is not uniform is one of a kernel for operands beside the row (RowForm::beside): rows
+// of 16 bits that are stored alike, one map of one output, whole vectors.
+template <class Op>
+bool has_side_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem) {
+    const DType dtype = norm_dtype(op);
+    const auto of_row = [&](const Tensor& t) { return !t || t.dtype == dtype; };
+    const auto of_side = [&](const Tensor& t) { return !t || t.dim(-1) == op.x.dim(-1); };
+    const Tensor* sides[] = {&op.weight, &op.bias, &op.gate, &op.mod_scale, &op.mod_shift};
+    const bool fp8 = kernels.fp8 && op.out.dtype == DType::fp8_e4m3;
+    return kernels.beside && problem.element_bytes == 2 && problem.whole && problem.rows >> 31 == 0 &&
+           of_row(op.x) && of_row(op.residual_out) && (of_row(op.out) || fp8) && !op.out2 &&
+           !op.group_scale && !op.swizzled_scale &&
+           (modulates_alone(op) || !(op.mod_scale || op.mod_shift)) &&
+           std::ranges::all_of(sides, [&](const Tensor* t) { return of_side(*t); });
+}
+
 // `kernels`: which uniform kernels the norm has; `scattered`: of bind_norm's shape.
 template <class Op>
 RowProblem norm_problem(const Op& op, const RowKernels& kernels, bool scattered) {
@@ -66,6 +82,8 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, bool scattered)
         problem.form.uniform = false;
         problem.group_lanes = problem.whole ? group_columns(scales.dtype) / kOctet : 1;
     }
+    if (!problem.form.uniform && has_side_kernel(op, kernels, problem))
+        problem.form = {.uniform = true, .fp8 = kernels.fp8, .beside = true};
     return problem;
 }
 

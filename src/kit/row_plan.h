@@ -27,6 +27,7 @@ struct RowPlan {
     int cluster = 1;      // blocks that share a row
     bool keep = false;    // L2 keeps the rows that are read after all else
     bool uniform = true;  // of a uniform kernel
+    bool beside = false;  // RowForm::beside
 
     int threads() const { return lanes * rows; }
     std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
@@ -37,26 +38,32 @@ inline std::string to_string(const RowPlan& plan) {
     return "lanes=" + std::to_string(plan.lanes) + " vectors=" + std::to_string(plan.vectors) + "x" +
            std::to_string(plan.width) + " rows=" + std::to_string(plan.rows) +
            " cluster=" + std::to_string(plan.cluster) + (plan.keep ? " l2=input" : "") +
-           (plan.uniform ? "" : " mixed");
+           (plan.beside    ? " beside"
+            : plan.uniform ? ""
+                           : " mixed");
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
 // whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3. Which of the two,
 // and whether there is a residual, it knows as well: a branch that is not taken still costs instructions and registers.
-// Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs;
-// the mixed kernels, of which an op has two, decide all else there.
+// Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs. So
+// do kernels of a row of 16 bits with operands beside it that are stored in dtypes of their own, or whose rows an index
+// picks: a checkpoint's weights in fp32, a diffusion model's modulation. The mixed kernels, of which an op has two,
+// decide all else there.
 struct RowForm {
     bool uniform = false;
     bool bias = true;  // is there; of eight vectors: may be, like the next two
     bool residual = true;
     bool fp8 = true;
     bool ragged = false;  // of a mixed one: some row is not whole octets, or begins where no vector may
+    bool beside = false;  // of a uniform one: weight, bias and gate have dtypes and places of their own
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
-// The uniform kernels that an op is compiled for: without a bias, with one, with one to fp8, with a residual, to fp8.
+// The uniform kernels that an op is compiled for: without a bias, with one, with one to fp8, with a residual, to fp8; with
+// operands beside the row that are not stored as it is.
 struct RowKernels {
-    bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true;
+    bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true, beside = false;
 };
 
 // How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or
@@ -68,10 +75,13 @@ constexpr GroupScope row_scope(int vectors, const RowForm& form) {
 }
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
-template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true, bool kRagged = false>
+template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true, bool kRagged = false,
+          bool kBeside = false>
 struct FormOf {
-    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8, kRagged};
+    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8, kRagged, kBeside};
 };
+template <bool kFp8>
+using BesideForm = FormOf<true, true, true, kFp8, false, true>;
 template <bool kRagged>
 using MixedForm = FormOf<false, true, true, true, kRagged>;
 
@@ -99,20 +109,22 @@ namespace detail {
 // is for:
 //
 //   1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
-//   8                long rows of a cluster: fewer blocks meet for a row
+//   8                long rows of a cluster: fewer blocks meet for a row; not where operands beside it may be fp32
 //
 // Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
 inline constexpr int kMixedVectors = 4;  // that a thread of a mixed kernel holds at a time
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (!form.uniform) return 512;                               // which leaves 128
+    if (!form.uniform) return 512;                                           // which leaves 128
+    if (form.beside) return vectors == 4 ? 640 : vectors == 2 ? 768 : 1024;  // which leave 96, 80 and 64
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
     return form.bias && vectors == 4 ? 512 : 1024;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
+    if (form.beside) return vectors == 4 ? 96 : vectors == 2 ? 80 : 64;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     const bool plain = !form.bias && !form.residual && !form.fp8;
     return vectors == 1 || (vectors == 2 && plain) ? 32 : vectors == 2 ? 48 : 64;
@@ -185,6 +197,8 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, kSideBySide)));
     if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     const RowForm form = row_form(plan, problem);
+    plan.beside = form.beside;
+    if (form.beside && fills_registers(vectors)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     const GroupScope scope = row_scope(vectors, form);
     if (cluster > 1 ? scope == GroupScope::local : scope == GroupScope::cluster) return {.lanes = 0};

@@ -52,7 +52,7 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
     };
     if constexpr (Row::kForm.fp8 && sizeof(T) != 4) {
         // Known where the form says what out is, and not only what it may be.
-        if (!fills_registers(V) || to.dtype != kDTypeOf<T>)
+        if ((!fills_registers(V) && !Row::kForm.beside) || to.dtype != kDTypeOf<T>)
             return store_all(static_cast<e4m3*>(nullptr), true);
     }
     store_all(static_cast<T*>(nullptr), false);

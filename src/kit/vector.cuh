@@ -95,12 +95,25 @@ __device__ __forceinline__ void store_elements(T* to, const Vec<T, N>& vector, i
     }
 }
 
+// Words that were put together from elements, as if they had come from memory. Where a vector may be either, the compiler
+// would else take apart the loaded one at once, and wait for it there, before the next load.
+template <class T, int N>
+__device__ __forceinline__ Words<T, N> words_of_elements(const Vec<T, N>& vector) {
+    if constexpr (Words<T, N>::kBytes == 16) return opaque<T, N>(as_words(vector));
+    return as_words(vector);
+}
+
 // Elements [0, count) of a vector: one access where it is whole and `aligned` says that its address allows it
 // (the same for the whole grid), element by element otherwise. Nothing is touched where count <= 0.
 template <int N, class T>
+__device__ __forceinline__ Words<T, N> load_vector_words(const T* from, int count, bool aligned,
+                                                         T fill = T()) {
+    if (aligned && count >= N) return load_words<N>(from);
+    return words_of_elements(load_elements<N>(from, count, fill));
+}
+template <int N, class T>
 __device__ __forceinline__ Vec<T, N> load_vector(const T* from, int count, bool aligned, T fill = T()) {
-    if (aligned && count >= N) return load_aligned<N>(from);
-    return load_elements<N>(from, count, fill);
+    return as_vector<T, N>(load_vector_words<N>(from, count, aligned, fill));
 }
 template <class T, int N>
 __device__ __forceinline__ void store_vector(T* to, const Vec<T, N>& vector, int count, bool aligned) {
