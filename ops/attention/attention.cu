@@ -1,4 +1,7 @@
 // Attention: parameters of a call, launches, the list of implementations.
+#include <algorithm>
+#include <limits>
+
 #include "kit/launch.h"
 #include "ops/attention/kernel.cuh"
 #include "ops/attention/wgmma_kernel.cuh"
@@ -15,7 +18,7 @@ class AttentionPlans {
    public:
     const Config& get(const Problem& problem, const DeviceInfo& device) {
         const auto mixed = static_cast<std::size_t>(problem.heads * 31 + problem.rows * 7 + problem.keys * 3 +
-                                                    problem.head_dim);
+                                                    problem.head_dim + problem.window.left);
         Entry& entry = entries_[mixed % 32];
         if (!entry.known || !(entry.problem == problem) || entry.sms != device.sms) {
             entry = {problem, attention::choose(problem, device), device.sms, true};
@@ -40,6 +43,20 @@ AttentionStrides strides(const Tensor& t, int token, int head) {
 // Whole 16-byte chunks at 16-byte addresses, whatever the row?
 bool vectors(const Tensor& t) { return t.dim(3) % 8 == 0 && kit::rows_aligned(t, 8); }
 
+void set_options(AttentionParams& p, const Attention& op, const attention::Window& window) {
+    constexpr double kLog2E = 1.44269504088896341;
+    p.window_left = static_cast<int>(window.left), p.window_right = static_cast<int>(window.right);
+    if (op.key_limits)
+        p.key_limits = op.key_limits.as<std::int32_t>(), p.limits_stride = op.key_limits.stride[0];
+    if (op.sinks) p.sinks = op.sinks.as<float>();
+    p.capped = op.softcap > 0;
+    p.scale_log2 = (p.capped ? op.softcap : op.softmax_scale()) * static_cast<float>(kLog2E);
+    if (p.capped) {  // finite, so that a score of zero stays zero
+        p.cap_factor = static_cast<float>(std::min<double>(2 * kLog2E * op.softmax_scale() / op.softcap,
+                                                           std::numeric_limits<float>::max()));
+    }
+}
+
 // But for what a configuration says.
 AttentionParams parameters(const Attention& op, const Problem& problem, int block_rows, int splits) {
     AttentionParams p = {};
@@ -56,23 +73,24 @@ AttentionParams parameters(const Attention& op, const Problem& problem, int bloc
     p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
     p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
     p.head_dim = static_cast<int>(op.q.dim(3));
-    p.scale_log2 = op.softmax_scale() * 1.44269504088896341f;
-    p.causal = op.causal;
+    p.causal = problem.window.right == 0;
+    set_options(p, op, problem.window);
     p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),
     p.vector_out = vectors(op.out);
     return p;
 }
 
-template <class T>
+template <class T, bool kOptions>
 void launch_flash(const AttentionParams& p, const Config& config, unsigned blocks, Stream stream) {
     const kit::LaunchShape shape{.grid = blocks,
                                  .block = static_cast<unsigned>(config.threads()),
                                  .dynamic_shared = static_cast<std::size_t>(config.shared_bytes())};
+    constexpr const char* kName = "attention_flash";
     switch (config.tile.head_dim) {
-        case 64: return kit::launch("attention_flash", attention_flash<T, 64>, shape, stream, p);
-        case 80: return kit::launch("attention_flash", attention_flash<T, 80>, shape, stream, p);
-        case 128: return kit::launch("attention_flash", attention_flash<T, 128>, shape, stream, p);
-        default: return kit::launch("attention_flash", attention_flash<T, 256>, shape, stream, p);
+        case 64: return kit::launch(kName, attention_flash<T, 64, kOptions>, shape, stream, p);
+        case 80: return kit::launch(kName, attention_flash<T, 80, kOptions>, shape, stream, p);
+        case 128: return kit::launch(kName, attention_flash<T, 128, kOptions>, shape, stream, p);
+        default: return kit::launch(kName, attention_flash<T, 256, kOptions>, shape, stream, p);
     }
 }
 
@@ -89,7 +107,10 @@ void launch_attention(const Attention& op, Context& context) {
     }
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    (bf16 ? launch_flash<kit::bf16> : launch_flash<kit::half>)(p, config, blocks, context.stream());
+    const auto launch = attention::has_options(op)
+                            ? (bf16 ? launch_flash<kit::bf16, true> : launch_flash<kit::half, true>)
+                            : (bf16 ? launch_flash<kit::bf16, false> : launch_flash<kit::half, false>);
+    launch(p, config, blocks, context.stream());
     if (config.splits > 1) {
         const kit::LaunchShape shape{
             .grid = static_cast<unsigned>((rows + 3) / 4), .block = 128, .dependent = true};
@@ -118,7 +139,7 @@ kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
     return kit::tensor_map("attention", layout);
 }
 
-template <class T>
+template <class T, bool kOptions>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
                      unsigned blocks, Stream stream) {
     const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
@@ -130,9 +151,9 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
                                  .dependent = true};
     constexpr const char* kName = "attention_wgmma";
     switch (config.tile.head_dim) {
-        case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, q, k, v);
-        case 128: return kit::launch(kName, attention_wgmma<T, 128>, shape, stream, p, q, k, v);
-        default: return kit::launch(kName, attention_wgmma<T, 256>, shape, stream, p, q, k, v);
+        case 64: return kit::launch(kName, attention_wgmma<T, 64, kOptions>, shape, stream, p, q, k, v);
+        case 128: return kit::launch(kName, attention_wgmma<T, 128, kOptions>, shape, stream, p, q, k, v);
+        default: return kit::launch(kName, attention_wgmma<T, 256, kOptions>, shape, stream, p, q, k, v);
     }
 }
 
@@ -142,7 +163,10 @@ void launch_wgmma(const Attention& op, Context& context) {
     const AttentionParams p = parameters(op, problem, config.rows, config.splits);
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    (bf16 ? launch_wgmma_as<kit::bf16> : launch_wgmma_as<kit::half>)(p, op, config, blocks, context.stream());
+    const auto launch = attention::has_options(op)
+                            ? (bf16 ? launch_wgmma_as<kit::bf16, true> : launch_wgmma_as<kit::half, true>)
+                            : (bf16 ? launch_wgmma_as<kit::bf16, false> : launch_wgmma_as<kit::half, false>);
+    launch(p, op, config, blocks, context.stream());
 }
 
 std::string wgmma_text(const Attention& op, const DeviceInfo& device) {

@@ -26,6 +26,7 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
         return "compiled for head dims 64, 128 and 256";
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
+    if (op.key_limits) return "key_limits are no part of this kernel";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
@@ -41,7 +42,8 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
     WgmmaConfig config{{static_cast<int>(problem.head_dim)}};
     config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
     const bool idle = 2 * blocks(problem, config) <= device.sms;
-    if (idle && device.max_cluster >= 2 && problem.keys > config.tile.keys()) config.splits = 2;
+    const std::int64_t keys = problem.block_keys(config.rows, config.tile.keys());
+    if (idle && device.max_cluster >= 2 && keys > config.tile.keys()) config.splits = 2;
     return config;
 }
 
