@@ -42,7 +42,8 @@ Problem::Problem(const Attention& op)
 
 std::int64_t Problem::block_keys(std::int64_t block_rows, std::int64_t tile) const {
     if (window.left == Window::kUnlimited || window.right == Window::kUnlimited) return keys;
-    const std::int64_t tokens = ceil_div(block_rows - 1, std::max<std::int64_t>(group, 1)) + 1;
+    const std::int64_t tokens =
+        ceil_div(std::min(block_rows, rows) - 1, std::max<std::int64_t>(group, 1)) + 1;
     return std::min(keys,
                     window.left + tokens + window.right + tile - 1);  // it may begin at a tile's last key
 }

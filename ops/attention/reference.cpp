@@ -39,11 +39,12 @@ void attend(const Attention& op, Oracle& oracle, const Values& q, std::span<cons
     const attention::RowError bound(op, q, k, x, p, sink, base, sum);
     for (std::size_t j = 0; j < p.size() && sum != 0; ++j) {
         for (std::size_t d = 0; d < q.size(); ++d) {
-            value[d] += p[j] / sum * v[j][d];
+            value[d] += p[j] * v[j][d];
             error[d] += bound.of_term(j, p[j] / sum, v[j][d]);
         }
     }
-    for (std::size_t d = 0; d < q.size(); ++d) oracle.store(op.out, out++, value[d], bound.finite(error[d]));
+    for (std::size_t d = 0; d < q.size(); ++d)
+        oracle.store(op.out, out++, sum == 0 ? 0 : value[d] / sum, bound.finite(error[d]));
     if (op.lse) oracle.store(op.lse, lse, std::log(sum) + base, bound.of_lse());
 }
 

@@ -18,6 +18,7 @@ pytest.importorskip("accelerate")
 
 import accelerate
 import peft
+import transformers as hf
 import weft.transformers
 from transformers import StaticCache
 from weft import swap
@@ -102,9 +103,7 @@ def test_generate(name, cache):
     assert report.calls()["model.layers.1"] == 6
     assert report.silent() == []
     counted = weft.transformers.attention_calls()
-    # Gemma 2 caps its scores; a window of 8 cuts a prompt of 12, but is all that a decoding query sees.
-    prompt = 0 if name in ("mistral", "gemma3") else 2
-    assert counted["weft"] == (0 if name == "gemma2" else prompt + 10), counted
+    assert counted == {"weft": 12}, counted  # Gemma 2's cap, and windows of 8 over a prompt of 12, included
 
 
 @EVERY
@@ -273,7 +272,7 @@ def test_attention_alone():
 
 
 def test_what_weft_lacks_is_named():
-    """Sinks, weights that are asked for, a dtype, dropout: handed on, each with its reason."""
+    """Biases, weights that are asked for, a dtype, dropout: handed on, each with its reason."""
     model = models.build("llama", torch.float64)
     model.set_attn_implementation("weft")
     models.logits(model, IDS)
@@ -311,11 +310,10 @@ def test_a_prompt_in_parts():
 
 
 def test_masks_of_other_kinds_are_pytorchs():
-    """Packed sequences, a window that cuts, a mask of each query: right, and counted with the reason."""
+    """Packed sequences, a mask of each query: right, and counted with the reason."""
     positions = torch.cat((torch.arange(7), torch.arange(5))).expand(2, -1)
     for name, options in (
         ("qwen3", dict(position_ids=positions, use_cache=False)),
-        ("mistral", {}),
         (
             "qwen3",
             dict(attention_mask=torch.zeros(2, 1, 12, 12).masked_fill(torch.rand(2, 1, 12, 12) < 0.3, -1e30)),
@@ -329,21 +327,43 @@ def test_masks_of_other_kinds_are_pytorchs():
         assert changed(got, expected) < FP32
     counted = weft.transformers.attention_calls()
     assert counted["weft"] == 0
-    assert counted.total() == 6
+    assert counted.total() == 4
     assert all("mask" in reason for reason in counted)
 
 
-def test_soft_caps_keep_their_attention():
-    model = models.build("gemma2")
-    kept = model.config._attn_implementation
-    report = weft.transformers.accelerate(model)
-    assert model.config._attn_implementation == kept
-    assert "soft cap" in next(row.reason for row in report.declined if row.op == "attention")
-    # Asked for by name, weft's hands such calls on; they are right.
-    expected = models.logits(model, IDS, PADDED)
+@pytest.mark.parametrize("name", ["mistral", "gemma2", "gemma3"])
+def test_windows_and_caps(name):
+    """Windows that cut, with and without padding, over a prompt in parts too: weft's, and what is spelled out agrees."""
+    whole = models.build(name)
+    expected, padded = models.logits(whole, IDS), models.logits(whole, IDS, PADDED)
+    for dtype, reason in ((torch.float32, "weft"), (torch.float64, "dtype torch.float64")):
+        model = models.build(name, dtype)
+        model.set_attn_implementation("weft")
+        assert changed(models.logits(model, IDS), expected) < FP32
+        assert changed(models.logits(model, IDS, PADDED)[0, 4:], padded[0, 4:]) < FP32
+        with torch.no_grad():
+            first = model(IDS[:, :5], use_cache=True)
+        got = models.logits(model, IDS[:, 5:], past_key_values=first.past_key_values)
+        assert changed(got, expected[:, 5:]) < FP32
+        assert weft.transformers.attention_calls() == {reason: 8}
+        _attention.CALLS.clear()
+
+
+def test_sinks():
+    """gpt-oss: a logit without a value, beside full layers and layers with a window."""
+    sizes = models.SIZES | dict(head_dim=16, sliding_window=8, num_local_experts=2, num_experts_per_tok=1)
+    torch.manual_seed(0)
+    model = hf.GptOssForCausalLM(hf.GptOssConfig(**sizes)).eval()
+    for layer in model.model.layers:
+        layer.self_attn.sinks.data.normal_()
+    model.set_attn_implementation("eager")
+    expected, padded = models.logits(model, IDS), models.logits(model, IDS, PADDED)
     model.set_attn_implementation("weft")
-    assert changed(models.logits(model, IDS, PADDED)[0, 4:], expected[0, 4:]) < FP32
-    assert weft.transformers.attention_calls()["softcap: weft's attention has none"] == 2
+    assert changed(models.logits(model, IDS), expected) < FP32
+    assert changed(models.logits(model, IDS, PADDED)[0, 4:], padded[0, 4:]) < FP32
+    assert weft.transformers.attention_calls() == {"weft": 4}
+    assert changed(models.logits(model.double(), IDS), expected) < FP32
+    assert weft.transformers.attention_calls()["dtype torch.float64"] == 2
 
 
 def test_mixed_dtypes():
