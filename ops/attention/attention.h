@@ -182,8 +182,9 @@ inline const Contract& Attention::contract() {
                 "and adds "
                 "10 eps32 softcap of its own, A = 1/sum_j w_j e^(-d_j) the error of the sum (a sink is "
                 "one of its terms, without the first part of d_j), and "
-                "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); fp32: the same without the "
-                "rounding of p")
+                "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or "
+                "2^-118 (bf16) may "
+                "be zero; fp32: the same without the rounding of p")
             .source(
                 "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
                 "scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; "

@@ -17,7 +17,9 @@ class RowError {
     // Of query q over keys k: scores x (capped), weights p = exp(x - top) and their sum, in which the sink takes part.
     RowError(const Attention& op, const std::vector<double>& q, std::span<const std::vector<double>> k,
              const std::vector<double>& x, const std::vector<double>& p, double sink, double top, double sum)
-        : smallest_(op.q.dtype == DType::fp16 ? 0x1p-25 : 0) {
+        : smallest_(op.q.dtype == DType::fp16   ? 0x1p-25
+                    : op.q.dtype == DType::bf16 ? 0x1p-118
+                                                : 0) {
         const double keys = static_cast<double>(op.k.dim(1)) / 4;
         double low = 0;
         // What a term of the sum does to it, whose score is off by `score` before it becomes a weight.
@@ -71,7 +73,9 @@ class RowError {
         return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::fp16 ? 0x1p-11 : 0;
     }
 
-    double smallest_, lse_ = 0;  // smallest_: half the spacing of subnormal fp16 weights
+    // What a weight may lose whatever its size: half the spacing of subnormal fp16 weights; in bf16, what ex2.approx takes
+    // as zero (below 2^-126), relative to a maximum that lags behind by 2^8. Beside a sink all weights may be that small.
+    double smallest_, lse_ = 0;
     std::vector<double> relative_;
 };
 

@@ -1,8 +1,8 @@
 """`attn_implementation="weft"`: the attention function that transformers calls, and the masks that it is given.
 
 Of a mask, weft's attention takes what hides keys from all queries, beside causality and a sliding window. The mask
-function makes such masks where it can tell that nothing else is asked, and PyTorch's own elsewhere; calls with those, and
-with whatever else weft's attention does not have, go to PyTorch's attention and are counted.
+function makes such masks where it can tell that nothing else is asked, and PyTorch's own elsewhere; calls with those,
+and with whatever else weft's attention does not have, go to PyTorch's attention and are counted.
 
 Such a mask is a uint8 of [batch, window, 1, keys], 0 hides a key. The window is its size along an axis that is not
 stored (stride 0), so that a layer reads it without waiting for the device: 1 stands for none. One key in place of all
@@ -69,11 +69,15 @@ def _key_mask(mask: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor) -> to
     if mask is None or (mask.dtype == torch.uint8 and mask.shape[-1] == 1 < q.shape[2]):
         return None
     of_keys = mask.dim() == 4 and mask.shape[2] == 1
-    if of_keys and (mask.dtype == torch.uint8 or (mask.dtype == torch.bool and mask.shape[1] == q.shape[2] == 1)):
+    if of_keys and (
+        mask.dtype == torch.uint8 or (mask.dtype == torch.bool and mask.shape[1] == q.shape[2] == 1)
+    ):
         keys = mask[:, 0, 0]
         if keys.dtype == torch.uint8 or keys.shape[-1] == k.shape[2]:
             return keys if keys.shape[0] == q.shape[0] else keys.expand(q.shape[0], -1).contiguous()
-    return "a mask that says more than which keys are hidden from all queries, and a window (packed sequences)"
+    return (
+        "a mask that says more than which keys are hidden from all queries, and a window (packed sequences)"
+    )
 
 
 def attention(  # noqa: PLR0917 - transformers' order
@@ -100,7 +104,7 @@ def attention(  # noqa: PLR0917 - transformers' order
             seen = query.shape[2]  # an empty static cache: what follows was not written yet
         q, k, v = (tensor.transpose(1, 2) for tensor in (query, key[:, :, :seen], value[:, :, :seen]))
         sinks = extra.get("s_aux")
-        options = dict(
+        options: dict[str, Any] = dict(
             scale=scaling or 0.0, softcap=extra.get("softcap") or 0.0, causal=causal,
             window_left=_window_of(attention_mask) - 1, sinks=None if sinks is None else sinks.float(),
         )  # fmt: skip
@@ -156,10 +160,8 @@ def _unfused(
     if cap is not None:
         scores = torch.tanh(scores / cap) * cap
     if mask is not None:
-        lowest = torch.finfo(scores.dtype).min
-        scores = scores + (
-            torch.where(mask, 0.0, lowest).to(scores.dtype) if mask.dtype == torch.bool else mask
-        )
+        lowest = max(torch.finfo(scores.dtype).min, torch.finfo(torch.float32).min)  # of the softmax too
+        scores = scores.masked_fill(~mask, lowest) if mask.dtype == torch.bool else scores + mask
     if sinks is not None:
         scores = torch.cat((scores, sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)), -1)
     weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)[..., : key.shape[2]]
