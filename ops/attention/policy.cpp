@@ -41,11 +41,12 @@ Problem::Problem(const Attention& op)
       window(op) {}
 
 std::int64_t Problem::block_keys(std::int64_t block_rows, std::int64_t tile) const {
-    if (window.left == Window::kUnlimited || window.right == Window::kUnlimited) return keys;
-    const std::int64_t tokens =
-        ceil_div(std::min(block_rows, rows) - 1, std::max<std::int64_t>(group, 1)) + 1;
-    return std::min(keys,
-                    window.left + tokens + window.right + tile - 1);  // it may begin at a tile's last key
+    if (window.left == Window::kUnlimited) return keys;
+    const std::int64_t heads_a_token = std::max<std::int64_t>(group, 1), all = ceil_div(rows, heads_a_token);
+    const std::int64_t tokens = ceil_div(std::min(block_rows, rows) - 1, heads_a_token) + 1;
+    const std::int64_t from_first =
+        std::min(tokens + window.right, all);                    // the last key is the last query's position
+    return std::min(keys, window.left + from_first + tile - 1);  // it may begin at a tile's last key
 }
 
 bool has_options(const Attention& op) {
