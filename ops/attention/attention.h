@@ -104,6 +104,62 @@ inline double flops(const Attention& op) {
     return 4 * pairs * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
 }
 
+// The contract's parts: what takes part in a query's softmax, and from where to where it sees.
+inline void describe_seen(Describe<Attention>& describe) {
+    describe
+        .in("kv_lengths", &Attention::kv_lengths, "batch", DType::int32,
+            "keys that exist, from the first; clamped to [0, kv_tokens]; `causal` and windows align to "
+            "them")
+        .optional()
+        .fill(Fill::uniform(-1, 200))
+        .in("key_mask", &Attention::key_mask, "batch kv_tokens", DType::uint8,
+            "0 hides a key from every query")
+        .optional()
+        .layout(Layout::inner)
+        .fill(Fill::mask())
+        .in("key_limits", &Attention::key_limits, "batch q_tokens", DType::int32,
+            "a query sees only the keys before its limit; clamped to [0, kv_tokens]; one row may serve "
+            "all batches (stride 0)")
+        .optional()
+        .layout(Layout::inner)
+        .fill(Fill::uniform(-5, 220))
+        .in("sinks", &Attention::sinks, "kv_heads*group", DType::fp32,
+            "a further logit of each head's softmax, without a value; neither scaled nor capped")
+        .optional();
+}
+
+inline void describe_windows(Describe<Attention>& describe) {
+    describe
+        .option("causal", &Attention::causal,
+                "hide the keys after a query, aligned bottom-right: window_right = 0")
+        .option("window_left", &Attention::window_left, -1, Attention::kWidest,
+                "keys before its position that a query sees; -1: all", {-1, -1, -1, -1, 0, 3, 17, 70})
+        .option("window_right", &Attention::window_right, -1, Attention::kWidest,
+                "keys after its position that a query sees; -1: all", {-1, -1, -1, -1, 0, 5, 40});
+}
+
+inline constexpr std::string_view kTolerance =
+    "16-bit: the weights p of a row are rounded to the input's dtype before the product with v, so half an "
+    "ulp of p "
+    "is allowed beside fp32 error: |out - ref| <= 1/2 ulp(out) + sum_j w_j (e^(d_j) A - 1 + h) |v_j| with w "
+    "the exact "
+    "weights, d_j = eps32 ((head_dim/4 + 16) scale sum_d |q_d k_jd| + 4 |x_j - m| + 2 |m| + 8) the error of "
+    "a score, "
+    "of which a soft cap passes on of the first term what its tanh does, and adds 10 eps32 softcap of its "
+    "own, "
+    "A = 1/sum_j w_j e^(-d_j) the error of the sum (a sink is one of its terms, without the first part of "
+    "d_j), and "
+    "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) "
+    "may be "
+    "zero; fp32: the same without the rounding of p";
+
+inline constexpr std::string_view kSource =
+    "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
+    "scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows and key "
+    "lengths "
+    "as flash_attn_func has them; the soft cap of Gemma 2 (arXiv:2408.00118), the sinks of gpt-oss "
+    "(arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164)";
+
 }  // namespace attention
 
 inline const Contract& Attention::contract() {
@@ -122,26 +178,7 @@ inline const Contract& Attention::contract() {
             .like("q")
             .layout(Layout::inner)
             .fill(Fill::uniform(-2, 2))
-            .in("kv_lengths", &Attention::kv_lengths, "batch", DType::int32,
-                "keys that exist, from the first; clamped to [0, kv_tokens]; `causal` and windows align to "
-                "them")
-            .optional()
-            .fill(Fill::uniform(-1, 200))
-            .in("key_mask", &Attention::key_mask, "batch kv_tokens", DType::uint8,
-                "0 hides a key from every query")
-            .optional()
-            .layout(Layout::inner)
-            .fill(Fill::mask())
-            .in("key_limits", &Attention::key_limits, "batch q_tokens", DType::int32,
-                "a query sees only the keys before its limit; clamped to [0, kv_tokens]; one row may serve "
-                "all "
-                "batches (stride 0)")
-            .optional()
-            .layout(Layout::inner)
-            .fill(Fill::uniform(-5, 220))
-            .in("sinks", &Attention::sinks, "kv_heads*group", DType::fp32,
-                "a further logit of each head's softmax, without a value; neither scaled nor capped")
-            .optional()
+            .with(attention::describe_seen)
             .out("out", &Attention::out, "batch q_tokens kv_heads*group head_dim", kFloat,
                  "zeros where no key is seen")
             .like("q")
@@ -153,12 +190,7 @@ inline const Contract& Attention::contract() {
             .layout(Layout::inner)
             .option("scale", &Attention::scale, 0, 1e6, "factor of the scores; 0 means 1/sqrt(head_dim)",
                     {0, 0.1, 1})
-            .option("causal", &Attention::causal,
-                    "hide the keys after a query, aligned bottom-right: window_right = 0")
-            .option("window_left", &Attention::window_left, -1, Attention::kWidest,
-                    "keys before its position that a query sees; -1: all", {-1, -1, -1, -1, 0, 3, 17, 70})
-            .option("window_right", &Attention::window_right, -1, Attention::kWidest,
-                    "keys after its position that a query sees; -1: all", {-1, -1, -1, -1, 0, 5, 40})
+            .with(attention::describe_windows)
             .option("softcap", &Attention::softcap, 0, 1e6,
                     "scores become softcap tanh(score / softcap) before masks; 0: none", {0, 0, 0, 1, 50})
             .require(attention::heads_divide)
@@ -173,25 +205,8 @@ inline const Contract& Attention::contract() {
             .sizes("group", {1, 1, 2, 3, 8})
             .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 200, 256})
             .independent({"batch", "kv_heads"})
-            .tolerance(
-                "16-bit: the weights p of a row are rounded to the input's dtype before the product with v, "
-                "so half an ulp of p is allowed beside fp32 error: |out - ref| <= 1/2 ulp(out) + "
-                "sum_j w_j (e^(d_j) A - 1 + h) |v_j| with w the exact weights, "
-                "d_j = eps32 ((head_dim/4 + 16) scale sum_d |q_d k_jd| + 4 |x_j - m| + 2 |m| + 8) "
-                "the error of a score, of which a soft cap passes on of the first term what its tanh does, "
-                "and adds "
-                "10 eps32 softcap of its own, A = 1/sum_j w_j e^(-d_j) the error of the sum (a sink is "
-                "one of its terms, without the first part of d_j), and "
-                "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or "
-                "2^-118 (bf16) may "
-                "be zero; fp32: the same without the rounding of p")
-            .source(
-                "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
-                "scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; "
-                "windows "
-                "and key lengths as flash_attn_func has them; the soft cap of Gemma 2 (arXiv:2408.00118), "
-                "the sinks "
-                "of gpt-oss (arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164)");
+            .tolerance(attention::kTolerance)
+            .source(attention::kSource);
     return contract;
 }
 
