@@ -1,6 +1,9 @@
 // Attention: what its kernels are told of a call.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "kit/vector.cuh"
 #include "ops/attention/params.cuh"
 
@@ -13,6 +16,20 @@ inline AttentionStrides strides(const Tensor& t, int token, int head) {
 
 // Whole 16-byte chunks at 16-byte addresses, whatever the row?
 inline bool vectors(const Tensor& t) { return t.dim(3) % 8 == 0 && kit::rows_aligned(t, 8); }
+
+inline void set_options(AttentionParams& p, const Attention& op, const attention::Window& window) {
+    constexpr double kLog2E = 1.44269504088896341;
+    p.window_left = static_cast<int>(window.left), p.window_right = static_cast<int>(window.right);
+    if (op.key_limits)
+        p.key_limits = op.key_limits.as<std::int32_t>(), p.limits_stride = op.key_limits.stride[0];
+    if (op.sinks) p.sinks = op.sinks.as<float>();
+    p.capped = op.softcap > 0;
+    p.scale_log2 = (p.capped ? op.softcap : op.softmax_scale()) * static_cast<float>(kLog2E);
+    if (p.capped) {  // finite, so that a score of zero stays zero
+        p.cap_factor = static_cast<float>(std::min<double>(2 * kLog2E * op.softmax_scale() / op.softcap,
+                                                           std::numeric_limits<float>::max()));
+    }
+}
 
 // But for what a configuration says.
 inline AttentionParams parameters(const Attention& op, const attention::Problem& problem, int block_rows,
@@ -31,8 +48,8 @@ inline AttentionParams parameters(const Attention& op, const attention::Problem&
     p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
     p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
     p.head_dim = static_cast<int>(op.q.dim(3));
-    p.scale_log2 = op.softmax_scale() * 1.44269504088896341f;
-    p.causal = op.causal;
+    p.causal = problem.window.right == 0;
+    set_options(p, op, problem.window);
     p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),
     p.vector_out = vectors(op.out);
     return p;

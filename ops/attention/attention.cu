@@ -17,7 +17,7 @@ class AttentionPlans {
    public:
     const Config& get(const Problem& problem, const DeviceInfo& device) {
         const auto mixed = static_cast<std::size_t>(problem.heads * 31 + problem.rows * 7 + problem.keys * 3 +
-                                                    problem.head_dim);
+                                                    problem.head_dim + problem.window.left);
         Entry& entry = entries_[mixed % 32];
         if (!entry.known || !(entry.problem == problem) || entry.sms != device.sms) {
             entry = {problem, attention::choose(problem, device), device.sms, true};
@@ -35,16 +35,17 @@ class AttentionPlans {
     Entry entries_[32];
 };
 
-template <class T>
+template <class T, bool kOptions>
 void launch_flash(const AttentionParams& p, const Config& config, unsigned blocks, Stream stream) {
     const kit::LaunchShape shape{.grid = blocks,
                                  .block = static_cast<unsigned>(config.threads()),
                                  .dynamic_shared = static_cast<std::size_t>(config.shared_bytes())};
+    constexpr const char* kName = "attention_flash";
     switch (config.tile.head_dim) {
-        case 64: return kit::launch("attention_flash", attention_flash<T, 64>, shape, stream, p);
-        case 80: return kit::launch("attention_flash", attention_flash<T, 80>, shape, stream, p);
-        case 128: return kit::launch("attention_flash", attention_flash<T, 128>, shape, stream, p);
-        default: return kit::launch("attention_flash", attention_flash<T, 256>, shape, stream, p);
+        case 64: return kit::launch(kName, attention_flash<T, 64, kOptions>, shape, stream, p);
+        case 80: return kit::launch(kName, attention_flash<T, 80, kOptions>, shape, stream, p);
+        case 128: return kit::launch(kName, attention_flash<T, 128, kOptions>, shape, stream, p);
+        default: return kit::launch(kName, attention_flash<T, 256, kOptions>, shape, stream, p);
     }
 }
 
@@ -61,7 +62,10 @@ void launch_attention(const Attention& op, Context& context) {
     }
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    (bf16 ? launch_flash<kit::bf16> : launch_flash<kit::half>)(p, config, blocks, context.stream());
+    const auto launch = attention::has_options(op)
+                            ? (bf16 ? launch_flash<kit::bf16, true> : launch_flash<kit::half, true>)
+                            : (bf16 ? launch_flash<kit::bf16, false> : launch_flash<kit::half, false>);
+    launch(p, config, blocks, context.stream());
     if (config.splits > 1) {
         const kit::LaunchShape shape{
             .grid = static_cast<unsigned>((rows + 3) / 4), .block = 128, .dependent = true};

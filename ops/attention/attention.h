@@ -1,4 +1,4 @@
-// Attention: softmax(scale · q·kᵀ) · v for any number of query heads a key head.
+// Attention: softmax(scale · q·kᵀ) · v for any number of query heads a key head, windowed, capped and with sinks.
 #pragma once
 
 #include <algorithm>
@@ -12,19 +12,33 @@ namespace weft {
 
 // For every batch b, query token i and query head h, with g = h / (q_heads / kv_heads):
 //
-//   x[j]   = scale · Σ_d q[b,i,h,d] · k[b,j,g,d]     over the keys j that the query sees
-//   out    = Σ_j exp(x[j] − max x) · v[b,j,g,:] / Σ_j exp(x[j] − max x)
-//   lse    = max x + ln Σ_j exp(x[j] − max x)
+//   x[j]   = cap(scale · Σ_d q[b,i,h,d] · k[b,j,g,d])     over the keys j that the query sees
+//   z      = Σ_j exp(x[j] − m) + exp(sinks[h] − m)         m = max(max x, sinks[h]); without sinks no such terms
+//   out    = Σ_j exp(x[j] − m) · v[b,j,g,:] / z
+//   lse    = m + ln z
 //
-// A query sees key j if j < kv_lengths[b] (clamped to [0, kv_tokens]; kv_tokens where absent), key_mask[b,j]
-// ≠ 0 (where present), and, if `causal`, j ≤ i + kv_lengths[b] − q_tokens: the last query stands at the last
-// key (bottom-right). key_mask does not move that diagonal. A query that sees no key gives zeros and lse −∞.
+// cap(x) = softcap · tanh(x / softcap), or x where softcap is 0 (Gemma 2). A sink is one more logit of the softmax, which
+// has no value (gpt-oss).
+//
+// Of n = kv_lengths[b] keys (clamped to [0, kv_tokens]; kv_tokens where absent), query i stands at position i + n −
+// q_tokens: the last query at the last key (bottom-right, as in FlashAttention 2). It sees key j if
+//
+//   0 ≤ j < n,   position − window_left ≤ j ≤ position + window_right      (a window of −1 is unlimited)
+//   j < key_limits[b,i]                                                    (where present)
+//   key_mask[b,j] ≠ 0                                                      (where present)
+//
+// `causal` is window_right = 0; beside a wider window_right it stands. key_mask and key_limits move no position. A query
+// that sees no key gives zeros and lse −∞, or its sink.
 struct Attention {
     static constexpr std::string_view kName = "attention";
 
-    Tensor q{}, k{}, v{}, kv_lengths{}, key_mask{}, out{}, lse{};
-    float scale = 0;  // 0: 1/sqrt(head_dim)
+    Tensor q{}, k{}, v{}, kv_lengths{}, key_mask{}, key_limits{}, sinks{}, out{}, lse{};
+    float scale = 0;    // 0: 1/sqrt(head_dim)
+    float softcap = 0;  // 0: none
     bool causal = false;
+    std::int64_t window_left = -1, window_right = -1;
+
+    static constexpr std::int64_t kWidest = std::int64_t{1} << 40;  // that a window may be
 
     // The factor of the scores, in fp32 as every implementation uses it.
     float softmax_scale() const {
@@ -52,16 +66,99 @@ inline std::optional<Violation> scale_is_normal(const Attention& op) {
     return Violation{"scale", "expected 0 or a normal number, got a subnormal one"};
 }
 
-// Two matrix products over the pairs that the causal mask alone leaves.
-inline double flops(const Attention& op) {
-    const auto queries = static_cast<double>(op.q.dim(1)), keys = static_cast<double>(op.k.dim(1));
-    double pairs = queries * keys;
-    if (op.causal) {
-        const double sees = std::min(queries, keys);  // queries with any key; the last of them sees all keys
-        pairs = sees * keys - sees * (sees - 1) / 2;
+inline std::optional<Violation> softcap_is_normal(const Attention& op) {
+    if (op.softcap == 0 || std::isnormal(op.softcap)) return std::nullopt;
+    return Violation{"softcap", "expected 0 or a normal number, got a subnormal one"};
+}
+
+// How many keys before and after its own position a query sees. A window that reaches over all keys of any length, for
+// every query, is none.
+struct Window {
+    static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int32_t>::max() / 2;
+    std::int64_t left = kUnlimited, right = kUnlimited;
+
+    Window() = default;
+    explicit Window(const Attention& op) {
+        if (op.window_left >= 0 && op.window_left < op.k.dim(1) - 1) left = op.window_left;
+        const std::int64_t after = op.causal ? 0 : op.window_right;
+        if (after >= 0 && after < op.q.dim(1) - 1) right = after;
     }
+    friend bool operator==(const Window&, const Window&) = default;
+};
+
+// Two matrix products over the pairs that causality and windows alone leave, where all keys exist.
+inline double flops(const Attention& op) {
+    const std::int64_t queries = op.q.dim(1), keys = op.k.dim(1);
+    const Window window(op);
+    // Pairs of a query and a key that lies at most `distance` beyond its position. The last query stands at the last
+    // key, and each before it has one key fewer: the last `whole` have all, the `some` before them not.
+    const auto up_to = [&](std::int64_t distance) {
+        const std::int64_t whole = std::clamp<std::int64_t>(distance + 1, 0, queries);
+        const std::int64_t most = keys + distance - whole;
+        const std::int64_t some = std::clamp<std::int64_t>(most, 0, queries - whole);
+        const auto rows = static_cast<double>(some);
+        return static_cast<double>(whole) * static_cast<double>(keys) + rows * static_cast<double>(most) -
+               rows * (rows - 1) / 2;
+    };
+    const double pairs = up_to(window.right) - up_to(-window.left - 1);
     return 4 * pairs * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
 }
+
+// The contract's parts: what takes part in a query's softmax, and from where to where it sees.
+inline void describe_seen(Describe<Attention>& describe) {
+    describe
+        .in("kv_lengths", &Attention::kv_lengths, "batch", DType::int32,
+            "keys that exist, from the first; clamped to [0, kv_tokens]; `causal` and windows align to "
+            "them")
+        .optional()
+        .fill(Fill::uniform(-1, 200))
+        .in("key_mask", &Attention::key_mask, "batch kv_tokens", DType::uint8,
+            "0 hides a key from every query")
+        .optional()
+        .layout(Layout::inner)
+        .fill(Fill::mask())
+        .in("key_limits", &Attention::key_limits, "batch q_tokens", DType::int32,
+            "a query sees only the keys before its limit; clamped to [0, kv_tokens]; one row may serve "
+            "all batches (stride 0)")
+        .optional()
+        .layout(Layout::inner)
+        .fill(Fill::uniform(-5, 220))
+        .in("sinks", &Attention::sinks, "kv_heads*group", DType::fp32,
+            "a further logit of each head's softmax, without a value; neither scaled nor capped")
+        .optional();
+}
+
+inline void describe_windows(Describe<Attention>& describe) {
+    describe
+        .option("causal", &Attention::causal,
+                "hide the keys after a query, aligned bottom-right: window_right = 0")
+        .option("window_left", &Attention::window_left, -1, Attention::kWidest,
+                "keys before its position that a query sees; -1: all", {-1, -1, -1, -1, 0, 3, 17, 70})
+        .option("window_right", &Attention::window_right, -1, Attention::kWidest,
+                "keys after its position that a query sees; -1: all", {-1, -1, -1, -1, 0, 5, 40});
+}
+
+inline constexpr std::string_view kTolerance =
+    "16-bit: the weights p of a row are rounded to the input's dtype before the product with v, so half an "
+    "ulp of p "
+    "is allowed beside fp32 error: |out - ref| <= 1/2 ulp(out) + sum_j w_j (e^(d_j) A - 1 + h) |v_j| with w "
+    "the exact "
+    "weights, d_j = eps32 ((head_dim/4 + 16) scale sum_d |q_d k_jd| + 4 |x_j - m| + 2 |m| + 8) the error of "
+    "a score, "
+    "of which a soft cap passes on of the first term what its tanh does, and adds 10 eps32 softcap of its "
+    "own, "
+    "A = 1/sum_j w_j e^(-d_j) the error of the sum (a sink is one of its terms, without the first part of "
+    "d_j), and "
+    "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) "
+    "may be "
+    "zero; fp32: the same without the rounding of p";
+
+inline constexpr std::string_view kSource =
+    "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
+    "scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows and key "
+    "lengths "
+    "as flash_attn_func has them; the soft cap of Gemma 2 (arXiv:2408.00118), the sinks of gpt-oss "
+    "(arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164)";
 
 }  // namespace attention
 
@@ -76,33 +173,30 @@ inline const Contract& Attention::contract() {
             .like("q")
             .layout(Layout::inner)
             .in("v", &Attention::v, "batch kv_tokens kv_heads head_dim", kFloat,
-                "values; a value that is not finite may reach rows from which only `causal` hides its key")
+                "values; a value that is not finite may reach rows from which only `causal`, a window or "
+                "key_limits hides its key")
             .like("q")
             .layout(Layout::inner)
             .fill(Fill::uniform(-2, 2))
-            .in("kv_lengths", &Attention::kv_lengths, "batch", DType::int32,
-                "keys that exist, from the first; clamped to [0, kv_tokens]; `causal` aligns to them")
-            .optional()
-            .fill(Fill::uniform(-1, 200))
-            .in("key_mask", &Attention::key_mask, "batch kv_tokens", DType::uint8,
-                "0 hides a key from every query")
-            .optional()
-            .layout(Layout::inner)
-            .fill(Fill::mask())
+            .with(attention::describe_seen)
             .out("out", &Attention::out, "batch q_tokens kv_heads*group head_dim", kFloat,
                  "zeros where no key is seen")
             .like("q")
             .layout(Layout::inner)
             .out("lse", &Attention::lse, "batch kv_heads*group q_tokens", DType::fp32,
-                 "natural logarithm of the sum of exp(x); -inf where no key is seen")
+                 "natural logarithm of the sum of exp(x) and exp(sink); where no key is seen the sink, or "
+                 "-inf")
             .optional()
             .layout(Layout::inner)
             .option("scale", &Attention::scale, 0, 1e6, "factor of the scores; 0 means 1/sqrt(head_dim)",
                     {0, 0.1, 1})
-            .option("causal", &Attention::causal, "hide the keys after a query, aligned bottom-right")
+            .with(attention::describe_windows)
+            .option("softcap", &Attention::softcap, 0, 1e6,
+                    "scores become softcap tanh(score / softcap) before masks; 0: none", {0, 0, 0, 1, 50})
             .require(attention::heads_divide)
             .require(attention::head_dim_in_range)
             .require(attention::scale_is_normal)
+            .require(attention::softcap_is_normal)
             .flops(attention::flops, &Attention::q)
             .sizes("batch", {1, 1, 2, 3})
             .sizes("q_tokens", {1, 2, 5, 10, 16, 17, 33, 64, 70})
@@ -111,17 +205,8 @@ inline const Contract& Attention::contract() {
             .sizes("group", {1, 1, 2, 3, 8})
             .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 200, 256})
             .independent({"batch", "kv_heads"})
-            .tolerance(
-                "16-bit: the weights p of a row are rounded to the input's dtype before the product with v, "
-                "so half an ulp of p is allowed beside fp32 error: |out - ref| <= 1/2 ulp(out) + "
-                "sum_j w_j (e^(d_j) A - 1 + h) |v_j| with w the exact weights, "
-                "d_j = eps32 ((head_dim/4 + 16) scale sum_d |q_d k_jd| + 4 |x_j - max x| + 2 |max x| + 8) "
-                "the error of a score, A = 1/sum_j w_j e^(-d_j) the error of the sum, and "
-                "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); fp32: the same without the "
-                "rounding of p")
-            .source(
-                "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
-                "scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA");
+            .tolerance(attention::kTolerance)
+            .source(attention::kSource);
     return contract;
 }
 

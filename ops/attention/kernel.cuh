@@ -131,8 +131,9 @@ __device__ __forceinline__ void store_rows(const AttentionState<kHeadDim>& state
 //          w * warp_rows on, with their whole output in registers; the groups share the rows and divide the
 //          key tiles, each streaming its own, so that one group's softmax runs beside another's products
 // Traffic: k and v once a block of rows, from L2; bound by ldmatrix at head_dim 256, else by mma.sync
-// Needs:   head_dim <= kHeadDim, blockDim = 32 * row_warps * groups, dynamic shared memory as Config says
-template <class T, int kHeadDim>
+// Needs:   head_dim <= kHeadDim, blockDim = 32 * row_warps * groups, dynamic shared memory as Config says; kOptions
+//          where windows (but for a causal one), key_limits, a soft cap or sinks are there
+template <class T, int kHeadDim, bool kOptions>
 __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(const AttentionParams p) {
     using State = AttentionState<kHeadDim>;
     constexpr Tile kTile = State::kTile;
@@ -153,17 +154,24 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
                         });
     kit::cp_async_commit();
 
-    // Tiles that the block's last row sees; this group's are every (groups * splits)-th of them.
-    const int sees = block.limit(p, first_row + block_rows - 1), stride = p.groups * p.splits;
-    const int all = sees > 0 ? (sees + kKeys - 1) / kKeys : 0;
-    const int tiles = max(0, (all - (block.split * p.groups + group) + stride - 1) / stride);
-    TileRing<T, kHeadDim> ring(p, block, rings + group * p.slots * kTile.slot(), group, tiles);
+    // Tiles that any row of the block sees; this group's are every (groups * splits)-th of them.
+    const TileRange all = tiles_in(key_bounds<kOptions>(p, block, first_row, block_rows), kKeys);
+    const int own = block.split * p.groups + group, stride = p.groups * p.splits;
+    const int tiles = max(0, (all.count - own + stride - 1) / stride);
+    TileRing<T, kHeadDim> ring(p, block, rings + group * p.slots * kTile.slot(), group, all.first + own,
+                               tiles);
     const int row = first_row + warp_row;
-    const int least = block.limit(p, row),
-              most = row < p.rows ? block.limit(p, row + kTile.warp_rows() - 1) : 0;
+    const KeyBounds bounds = key_bounds<kOptions>(p, block, row, kTile.warp_rows());
 
     State state;
     clear(state);
+    if (kOptions && p.sinks != nullptr && own == 0) {
+#pragma unroll
+        for (int i = 0; i < 2 * State::kRowTiles; ++i) {
+            const int lane = static_cast<int>(threadIdx.x % 32);
+            begin_at_sink(state.m[i / 2][i % 2], state.l[i / 2][i % 2], p, block, row + i * 8 + lane / 4);
+        }
+    }
     if (p.slots == kTile.slots()) {
         kit::cp_async_wait<kTile.slots() - 1>();
     } else {
@@ -172,14 +180,16 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     __syncthreads();  // the queries are there
     for (int tile = 0; tile < tiles; ++tile) {
         const int key = ring.first_key(tile);
-        const bool seen = key < most;
+        const bool seen = key < bounds.end && (!kOptions || key + kKeys > bounds.first);
         Weights<State::kRowTiles> weights;
         const T* keys = ring.next();
         if (seen) {
             Scores<State::kRowTiles> s;
             multiply_scores<T, kHeadDim>(s, queries + warp_row * kTile.pitch(), keys);
-            if (key + kKeys > least || ring.mask() != nullptr) {
-                mask_scores<State::kRowTiles>(s, p, block, ring.mask(), row, key);
+            if (kOptions && p.capped) cap_scores<State::kRowTiles>(s, p.cap_factor);
+            if (key + kKeys > bounds.all_end || (kOptions && key < bounds.all_first) ||
+                ring.mask() != nullptr) {
+                mask_scores<kOptions, State::kRowTiles>(s, p, block, ring.mask(), row, key);
             }
             softmax_step<T>(weights, s, state, p.scale_log2);
         }

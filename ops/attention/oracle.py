@@ -16,14 +16,28 @@ def oracle(inputs: dict, options: dict) -> dict:
     seen = np.broadcast_to(key < lengths, (batch, heads, queries, keys))
     if "key_mask" in inputs:
         seen = seen & (inputs["key_mask"] != 0).reshape(batch, 1, 1, keys)
+    if "key_limits" in inputs:
+        seen = seen & (key < inputs["key_limits"].reshape(batch, 1, queries, 1))
+    left, right = options.get("window_left", -1), options.get("window_right", -1)
+    position = query + lengths - queries
+    if left >= 0:
+        seen = seen & (key >= position - left)
+    if right >= 0:
+        seen = seen & (key <= position + right)
     if options.get("causal"):
-        seen = seen & (key <= query + lengths - queries)
+        seen = seen & (key <= position)
 
-    scores = np.where(seen, np.einsum("bihd,bjhd->bhij", q, k) * scale, -np.inf)
-    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    weights = np.exp(scores - np.where(np.isneginf(top), 0, top))
-    total = weights.sum(axis=-1, keepdims=True)
+    scores = np.einsum("bihd,bjhd->bhij", q, k) * scale
+    cap = np.float64(np.float32(options.get("softcap") or 0))
+    if cap:
+        scores = cap * np.tanh(scores / cap)
+    scores = np.where(seen, scores, -np.inf)
+    sinks = inputs.get("sinks", np.full(heads, -np.inf)).reshape(1, heads, 1, 1)
+    top = np.maximum(scores.max(axis=-1, keepdims=True, initial=-np.inf), sinks)
+    base = np.where(np.isneginf(top), 0, top)
+    weights = np.exp(scores - base)
+    total = weights.sum(axis=-1, keepdims=True) + np.exp(sinks - base)
     with np.errstate(divide="ignore"):
-        lse = (np.log(total) + np.where(np.isneginf(top), 0, top))[..., 0]
+        lse = (np.log(total) + base)[..., 0]
     out = np.einsum("bhij,bjhd->bihd", weights / np.where(total == 0, 1, total), v)
     return {"out": out, "lse": lse}

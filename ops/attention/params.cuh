@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kit/ptx/approximate.cuh"
+#include "kit/reduce.cuh"
 #include "kit/target.h"
 #include "ops/attention/policy.h"
 
@@ -31,6 +32,13 @@ struct AttentionParams {
     bool causal, vector_q, vector_k, vector_v, vector_out;  // vector: 16-byte aligned rows of whole chunks
     float *partial,
         *partial_lse;  // splits > 1: [split, row of all heads, head_dim] and [split, row of all heads]
+    // Of kernels with options alone. Where scores are capped, scale_log2 is the factor of what cap_scores leaves.
+    int window_left, window_right;   // attention::Window
+    const std::int32_t* key_limits;  // or null: [batch, q_tokens]
+    std::int64_t limits_stride;
+    const float* sinks;  // or null: [q_heads]
+    float cap_factor;    // exp2 of a score times this is exp(2 score / softcap)
+    bool capped;
 };
 
 constexpr float kAttentionSlack =
@@ -42,6 +50,11 @@ __device__ __forceinline__ float minus_infinity() { return __int_as_float(static
 __device__ __forceinline__ float maximum_shift(float m, float top, float scale_log2) {
     return m == minus_infinity() ? 0.0f : kit::exp2_approximate((m - top) * scale_log2);
 }
+
+// What a row sees of the keys: [first, end), as far as positions, lengths and limits go.
+struct KeyRange {
+    int first, end;
+};
 
 // What a block works on.
 struct AttentionBlock {
@@ -65,6 +78,13 @@ struct AttentionBlock {
     __device__ int limit(const AttentionParams& p, int row) const {
         return p.causal ? min(keys, keys - p.q_tokens + 1 + min(row, p.rows - 1) / p.group) : keys;
     }
+    // What a row sees, with options.
+    __device__ KeyRange seen(const AttentionParams& p, int row) const {
+        const int token = min(row, p.rows - 1) / p.group, position = keys - p.q_tokens + token;
+        int end = min(keys, position + p.window_right + 1);
+        if (p.key_limits != nullptr) end = min(end, p.key_limits[batch * p.limits_stride + token]);
+        return {max(position - p.window_left, 0), end};
+    }
     // Element offset of a row's first column.
     __device__ std::int64_t row_offset(const AttentionParams& p, const AttentionStrides& stride,
                                        int row) const {
@@ -72,6 +92,56 @@ struct AttentionBlock {
                (static_cast<std::int64_t>(kv_head) * p.group + row % p.group) * stride.head;
     }
 };
+
+// Of some rows: any of them may see keys of [first, end), and all of them see those of [all_first, all_end).
+struct KeyBounds {
+    int first, end, all_first, all_end;
+};
+
+// Of the rows from `row` on. A whole warp asks.
+template <bool kOptions>
+__device__ __forceinline__ KeyBounds key_bounds(const AttentionParams& p, const AttentionBlock& block,
+                                                int row, int rows) {
+    if constexpr (!kOptions) {  // later rows see more
+        return {0, row < p.rows ? block.limit(p, row + rows - 1) : 0, 0, block.limit(p, row)};
+    } else {
+        const auto both = [](const KeyBounds& a, const KeyBounds& b) -> KeyBounds {
+            return {min(a.first, b.first), max(a.end, b.end), max(a.all_first, b.all_first),
+                    min(a.all_end, b.all_end)};
+        };
+        KeyBounds found = {p.kv_tokens, 0, 0, p.kv_tokens};
+        for (int i = static_cast<int>(threadIdx.x % 32); i < rows && row + i < p.rows; i += 32) {
+            const KeyRange seen = block.seen(p, row + i);
+            found = both(found, {seen.first, seen.end, seen.first, seen.end});
+        }
+        return kit::warp_reduce(found, both);
+    }
+}
+
+// The tiles of `keys` keys that rows may see.
+struct TileRange {
+    int first, count;
+};
+__device__ __forceinline__ TileRange tiles_in(const KeyBounds& bounds, int keys) {
+    const int first = bounds.first / keys;
+    return {first, max(0, (bounds.end > 0 ? (bounds.end + keys - 1) / keys : 0) - first)};
+}
+
+// Maximum and sum of a row that has seen nothing but its sink, which counts like a key whose value is zero. One of a
+// row's four lanes has its weight: 1, but for the rounding of m.
+__device__ __forceinline__ void begin_at_sink(float& m, float& l, const AttentionParams& p,
+                                              const AttentionBlock& block, int row) {
+    const float sink = p.sinks[block.kv_head * p.group + row % p.group] * 1.44269504088896341f;
+    m = sink / p.scale_log2;
+    if (threadIdx.x % 4 == 0)
+        l = kit::exp2_approximate(sink - (m == minus_infinity() ? 0.0f : m * p.scale_log2));
+}
+
+// A score becomes tanh(scale s / softcap) = 1 - 2 / (1 + exp(2 scale s / softcap)). tanh.approx has 11 bits, too few for
+// what an exponential multiplies by 50: this form is off by 5 * 2^-23 at most (tolerance.h counts it up).
+__device__ __forceinline__ float cap_score(float s, float cap_factor) {
+    return fmaf(-2.0f, kit::reciprocal_approximate(1.0f + kit::exp2_approximate(s * cap_factor)), 1.0f);
+}
 
 // The offsets of every `step`-th row from `row` on. A division a row, one after the other, would cost more than the
 // rows' way from memory.

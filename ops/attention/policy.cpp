@@ -37,7 +37,24 @@ Problem::Problem(const Attention& op)
       rows(op.k.dim(2) == 0 ? 0 : op.q.dim(1) * (op.q.dim(2) / op.k.dim(2))),
       keys(op.k.dim(1)),
       head_dim(op.q.dim(3)),
-      group(op.k.dim(2) == 0 ? 0 : op.q.dim(2) / op.k.dim(2)) {}
+      group(op.k.dim(2) == 0 ? 0 : op.q.dim(2) / op.k.dim(2)),
+      window(op),
+      options(has_options(op)) {}
+
+std::int64_t Problem::block_keys(std::int64_t block_rows, std::int64_t tile) const {
+    if (window.left == Window::kUnlimited) return keys;
+    const std::int64_t heads_a_token = std::max<std::int64_t>(group, 1), all = ceil_div(rows, heads_a_token);
+    const std::int64_t tokens = ceil_div(std::min(block_rows, rows) - 1, heads_a_token) + 1;
+    const std::int64_t from_first =
+        std::min(tokens + window.right, all);                    // the last key is the last query's position
+    return std::min(keys, window.left + from_first + tile - 1);  // it may begin at a tile's last key
+}
+
+bool has_options(const Attention& op) {
+    const Window window(op);
+    return window.left != Window::kUnlimited || (window.right != 0 && window.right != Window::kUnlimited) ||
+           op.softcap > 0 || op.key_limits || op.sinks;
+}
 
 const char* decline(const Attention& op, const DeviceInfo& device) {
     const Problem problem(op);
@@ -67,8 +84,8 @@ double estimate(const Problem& problem, const Config& config, const DeviceInfo& 
     const std::int64_t resident =
         std::clamp<std::int64_t>(ceil_div(total, device.sms), 1, std::max<std::int64_t>(1, fit));
     const auto waves = static_cast<double>(ceil_div(total, device.sms * resident));
-    const auto steps =
-        static_cast<double>(ceil_div(ceil_div(problem.keys, kKeys), config.groups * config.splits));
+    const std::int64_t tiles = ceil_div(problem.block_keys(config.rows(), kKeys), kKeys);
+    const auto steps = static_cast<double>(ceil_div(tiles, config.groups * config.splits));
 
     const double flops = 4.0 * kKeys * tile.warp_rows() * tile.head_dim;  // of a warp's step
     const double shared = 2.0 * tile.head_dim * (tile.warp_rows() + 2 * kKeys);
@@ -91,10 +108,11 @@ Config choose(const Problem& problem, const DeviceInfo& device) {
     const Tile tile = best.tile;
     if (best.shared_bytes() > device.shared_per_block)
         best.slots = 2;  // one tile on its way beside the one in use
-    const std::int64_t tiles = std::max<std::int64_t>(1, ceil_div(problem.keys, kKeys));
     double best_time = std::numeric_limits<double>::infinity();
     for (const int row_warps : {4, 2, 1}) {
         if (row_warps > 1 && (row_warps / 2) * tile.warp_rows() >= problem.rows) continue;
+        const std::int64_t keys = problem.block_keys(row_warps * tile.warp_rows(), kKeys);
+        const std::int64_t tiles = std::max<std::int64_t>(1, ceil_div(keys, kKeys));
         for (int groups = 1; groups * row_warps <= kMaxWarps && groups <= tiles; groups *= 2) {
             Config config{tile, row_warps, groups, 1, best.slots};
             if (config.shared_bytes() > device.shared_per_block ||

@@ -58,11 +58,17 @@ struct Config {
 struct Problem {
     std::int64_t heads = 0, rows = 0, keys = 0, head_dim = 0;  // heads: key heads of all batches
     std::int64_t group = 1;                                    // query heads of a key head
+    Window window;
+    bool options = false;  // has_options
     Problem() = default;
     explicit Problem(const Attention& op);
+    // Keys in the tiles that a block of so many rows goes through, at most.
+    std::int64_t block_keys(std::int64_t rows, std::int64_t tile) const;
     friend bool operator==(const Problem&, const Problem&) = default;
 };
 
+// Whether a call needs kernels with options: more than causality and masks of keys.
+bool has_options(const Attention& op);
 const char* decline(const Attention& op, const DeviceInfo& device);
 Config choose(const Problem& problem, const DeviceInfo& device);
 std::int64_t blocks(const Problem& problem, const Config& config);

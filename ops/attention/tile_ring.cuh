@@ -73,15 +73,16 @@ __device__ __forceinline__ void load_tile(T* tile, int thread, int threads, cons
 template <class T, int kHeadDim>
 class TileRing {
    public:
+    // `first`: the group's first tile.
     __device__ TileRing(const AttentionParams& p, const AttentionBlock& block, T* memory, int group,
-                        int tiles)
+                        int first, int tiles)
         : p_(p),
           memory_(memory),
           group_(group),
           threads_(32 * p.row_warps),
           thread_(threadIdx.x % threads_),
           keys_(block.keys),
-          first_(block.split * p.groups + group),
+          first_(first),
           items_(2 * tiles) {
         k_ = static_cast<const T*>(p.k) + block.batch * p.k_stride.batch + block.kv_head * p.k_stride.head;
         v_ = static_cast<const T*>(p.v) + block.batch * p.v_stride.batch + block.kv_head * p.v_stride.head;

@@ -14,21 +14,33 @@ namespace weft::attention {
 // Of one row. The contract's tolerance text is this in words.
 class RowError {
    public:
-    // Of query q over keys k: scores x, weights p = exp(x - top) and their sum.
+    // Of query q over keys k: scores x (capped), weights p = exp(x - top) and their sum, in which the sink takes part.
     RowError(const Attention& op, const std::vector<double>& q, std::span<const std::vector<double>> k,
-             const std::vector<double>& x, const std::vector<double>& p, double top, double sum)
-        : smallest_(op.q.dtype == DType::fp16 ? 0x1p-25 : 0) {
+             const std::vector<double>& x, const std::vector<double>& p, double sink, double top, double sum)
+        : smallest_(op.q.dtype == DType::fp16   ? 0x1p-25
+                    : op.q.dtype == DType::bf16 ? 0x1p-118
+                                                : 0) {
         const double keys = static_cast<double>(op.k.dim(1)) / 4;
         double low = 0;
+        // What a term of the sum does to it, whose score is off by `score` before it becomes a weight.
+        const auto drift_of = [&](double x, double p, double score) {
+            const double rest = 4 * std::fabs(x - top) + 2 * std::fabs(top) + 8;
+            const double drift = std::min(score + kEps32 * rest, 700.0);
+            low += p * std::exp(-drift);
+            lse_ += p / sum * drift;
+            return drift;
+        };
+        if (sink > -INFINITY) drift_of(sink, std::exp(sink - top), 0);
         for (std::size_t j = 0; j < x.size(); ++j) {
-            double size = 0;
-            for (std::size_t d = 0; d < q.size(); ++d) size += std::fabs(q[d] * k[j][d]);
-            const double score = (static_cast<double>(q.size()) / 4 + 16) * size * op.softmax_scale();
-            const double rest = 4 * std::fabs(x[j] - top) + 2 * std::fabs(top) + 8;
-            const double drift = std::min(kEps32 * (score + rest), 700.0);
-            low += p[j] * std::exp(-drift);
-            lse_ += p[j] / sum * drift;
-            relative_.push_back(std::exp(drift));
+            double size = 0, product = 0;
+            for (std::size_t d = 0; d < q.size(); ++d) {
+                size += std::fabs(q[d] * k[j][d]);
+                product += q[d] * k[j][d];
+            }
+            const double score =
+                kEps32 * (static_cast<double>(q.size()) / 4 + 16) * size * op.softmax_scale();
+            const double error = capped(op.softcap, product * op.softmax_scale(), score);
+            relative_.push_back(std::exp(drift_of(x[j], p[j], error)));
         }
         for (double& relative : relative_) {
             relative = relative * (sum / low) - 1 + weight_rounding(op.q.dtype) + kEps32 * (keys + 32);
@@ -45,12 +57,25 @@ class RowError {
     static double finite(double error) { return std::isfinite(error) ? error : 0; }
 
    private:
+    // What is left of a score's error behind the cap: of the interval around y = |score| / softcap, the half towards 0
+    // has the larger image. The cap's own error: kernels take t = 1 - 2 / (1 + e), with e = exp2 of the score times
+    // one rounded factor. In units of 2^-23 of t: the two roundings of e's exponent 0.45 (y / cosh^2 y at its
+    // largest), ex2.approx 1, 1 + e at most 1, rcp.approx (1 ulp) 2, the last rounding 0.5: not quite 5.
+    static double capped(double softcap, double score, double error) {
+        if (softcap == 0) return error;
+        const double y = std::fabs(score) / softcap, nearer = y - error / softcap;
+        const double passed = std::isfinite(nearer) ? std::tanh(y) - std::tanh(nearer) : 2;
+        return softcap * (passed + 10 * kEps32);
+    }
+
     // Largest relative error of rounding a weight: 8 and 11 significant bits.
     static double weight_rounding(DType dtype) {
         return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::fp16 ? 0x1p-11 : 0;
     }
 
-    double smallest_, lse_ = 0;  // smallest_: half the spacing of subnormal fp16 weights
+    // What a weight may lose whatever its size: half the spacing of subnormal fp16 weights; in bf16, what ex2.approx takes
+    // as zero (below 2^-126), relative to a maximum that lags behind by 2^8. Beside a sink all weights may be that small.
+    double smallest_, lse_ = 0;
     std::vector<double> relative_;
 };
 

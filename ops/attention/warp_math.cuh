@@ -67,22 +67,39 @@ __device__ __forceinline__ void multiply_scores(Scores<kRowTiles>& s, const T* q
     }
 }
 
-// Scores of keys that a row does not see become -inf.
 template <int kRowTiles>
+__device__ __forceinline__ void cap_scores(Scores<kRowTiles>& s, float cap_factor) {
+#pragma unroll
+    for (auto& tile : s) {
+#pragma unroll
+        for (auto& c : tile) {
+#pragma unroll
+            for (float& score : c) score = cap_score(score, cap_factor);
+        }
+    }
+}
+
+// Scores of keys that a row does not see become -inf.
+template <bool kOptions, int kRowTiles>
 __device__ __forceinline__ void mask_scores(Scores<kRowTiles>& s, const AttentionParams& p,
                                             const AttentionBlock& block, const std::uint8_t* mask, int row,
                                             int key) {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int t = 0; t < kRowTiles; ++t) {
-        const int limit[2] = {block.limit(p, row + t * 16 + lane / 4),
-                              block.limit(p, row + t * 16 + lane / 4 + 8)};
+        KeyRange seen[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const int own = row + t * 16 + h * 8 + lane / 4;
+            seen[h] = kOptions ? block.seen(p, own) : KeyRange{0, block.limit(p, own)};
+        }
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 const int j = key + n * 8 + lane % 4 * 2 + e % 2;
-                const bool hidden = j >= limit[e / 2] || (mask != nullptr && mask[j] == 0);
+                const bool hidden = j >= seen[e / 2].end || (kOptions && j < seen[e / 2].first) ||
+                                    (mask != nullptr && mask[j] == 0);
                 if (hidden) s[t][n][e] = minus_infinity();
             }
         }

@@ -24,7 +24,7 @@ kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
     return kit::tensor_map("attention", layout);
 }
 
-template <class T>
+template <class T, bool kOptions>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
                      unsigned blocks, Stream stream) {
     const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
@@ -35,13 +35,19 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
                                  .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
                                  .dependent = true};
     constexpr const char* kName = "attention_wgmma";
+    const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, stream, p, q, k, v); };
     switch (config.tile.head_dim) {
-        case 64: return kit::launch(kName, attention_wgmma<T, 64>, shape, stream, p, q, k, v);
-        case 80: return kit::launch(kName, attention_wgmma<T, 80>, shape, stream, p, q, k, v);
-        case 96: return kit::launch(kName, attention_wgmma<T, 96>, shape, stream, p, q, k, v);
-        case 128: return kit::launch(kName, attention_wgmma<T, 128>, shape, stream, p, q, k, v);
-        case 192: return kit::launch(kName, attention_wgmma<T, 192>, shape, stream, p, q, k, v);
-        default: return kit::launch(kName, attention_wgmma<T, 256>, shape, stream, p, q, k, v);
+        case 64: return as(attention_wgmma<T, 64, kOptions>);
+        case 128: return as(attention_wgmma<T, 128, kOptions>);
+        case 256: return as(attention_wgmma<T, 256, kOptions>);
+        default: break;
+    }
+    if constexpr (!kOptions) {
+        switch (config.tile.head_dim) {
+            case 80: return as(attention_wgmma<T, 80, false>);
+            case 96: return as(attention_wgmma<T, 96, false>);
+            default: return as(attention_wgmma<T, 192, false>);
+        }
     }
 }
 
@@ -53,7 +59,10 @@ void launch_attention_wgmma(const Attention& op, Context& context) {
     const AttentionParams p = parameters(op, problem, config.rows, config.splits);
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    (bf16 ? launch_wgmma_as<kit::bf16> : launch_wgmma_as<kit::half>)(p, op, config, blocks, context.stream());
+    const auto launch = attention::has_options(op)
+                            ? (bf16 ? launch_wgmma_as<kit::bf16, true> : launch_wgmma_as<kit::half, true>)
+                            : (bf16 ? launch_wgmma_as<kit::bf16, false> : launch_wgmma_as<kit::half, false>);
+    launch(p, op, config, blocks, context.stream());
 }
 
 }  // namespace weft::inline WEFT_TARGET

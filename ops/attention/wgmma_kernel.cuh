@@ -82,12 +82,13 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared
 // A warpgroup over all tiles. The scores of a tile are issued together with the values of the one before, and
 // weighed while those are multiplied; the warpgroups take turns in issuing, so that one weighs while the
 // other's products run.
-template <class T, int kHeadDim>
+template <class T, bool kOptions, int kHeadDim>
 __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaShared<kHeadDim>& shared,
                                        const AttentionParams& p, const AttentionBlock& block,
                                        const WgmmaTiles& tiles, int group) {
     constexpr WgmmaTile kTile{kHeadDim};
-    const int row = block.row_block * p.block_rows + group * 64, least = block.limit(p, row);
+    const int row = block.row_block * p.block_rows + group * 64;
+    const KeyBounds bounds = key_bounds<kOptions>(p, block, row, 64);
     // Looked up where they are needed: registers are short.
     const auto mask = [&]() -> const std::uint8_t* {
         return p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
@@ -106,7 +107,10 @@ __device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaS
     uint32_t weights[kTile.keys() / 16][4];
     const auto weigh_tile = [&](int tile) {
         const int key = tiles.key(tile);
-        if (key + kTile.keys() > least || p.key_mask != nullptr) hide_scores(s, p, block, mask(), row, key);
+        if (kOptions && p.capped) cap_scores(s, p.cap_factor);
+        if (key + kTile.keys() > bounds.all_end || (kOptions && key < bounds.all_first) ||
+            p.key_mask != nullptr)
+            hide_scores<kOptions>(s, p, block, mask(), row, key);
         return weigh(s, state, shrink, p.scale_log2);
     };
 
@@ -193,9 +197,9 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
 //          registers; of warpgroup 0 one thread brings queries and keeps a ring of tiles full, and one warp cleans
 //          values. The `splits` blocks of a cluster have the same rows and divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
-// Needs:   head_dim <= kHeadDim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of WgmmaTile (keys and
-//          values) in the maps, SM 9.0a
-template <class T, int kHeadDim>
+// Needs:   head_dim <= kHeadDim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
+//          WgmmaTile (keys and values) in the maps, SM 9.0a; kOptions as attention_flash
+template <class T, int kHeadDim, bool kOptions>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
                     const __grid_constant__ kit::TensorMap keys,
@@ -212,7 +216,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     kit::dependents_launch();
     if (p.splits > 1) kit::cluster_wait();
     block.read_length(p);
-    const WgmmaTiles tiles = tiles_of<kHeadDim>(p, block);
+    const WgmmaTiles tiles = tiles_of<kHeadDim, kOptions>(p, block);
     const bool any =
         tiles.count + tiles.other_count > 0;  // in a cluster for both, whose queries come from both
     if (threadIdx.x < 128) {
@@ -231,8 +235,15 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         const int group = static_cast<int>(threadIdx.x) / 128 - 1;
         WgmmaState<kHeadDim> state;
         clear(state);
+        if (kOptions && p.sinks != nullptr && block.split == 0) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                const int row = block.row_block * p.block_rows + group * 64 + wgmma_row(h);
+                begin_at_sink(state.m[h], state.l[h], p, block, row);
+            }
+        }
         if (any) kit::mbarrier_wait(shared.queries_landed, 0);
-        if (tiles.count > 0) attend<T>(state, shared, p, block, tiles, group);
+        if (tiles.count > 0) attend<T, kOptions>(state, shared, p, block, tiles, group);
 #pragma unroll
         for (float& l : state.l) {
             l += kit::shuffle_xor(l, 1);

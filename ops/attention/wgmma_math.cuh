@@ -67,15 +67,27 @@ __device__ __forceinline__ void issue_values(WgmmaState<kHeadDim>& state,
     kit::wgmma_commit();
 }
 
-// Scores of keys that a row does not see become -inf. `row`: the warpgroup's first.
 template <int kCount>
+__device__ __forceinline__ void cap_scores(float (&s)[kCount], float cap_factor) {
+#pragma unroll
+    for (float& score : s) score = cap_score(score, cap_factor);
+}
+
+// Scores of keys that a row does not see become -inf. `row`: the warpgroup's first.
+template <bool kOptions, int kCount>
 __device__ __forceinline__ void hide_scores(float (&s)[kCount], const AttentionParams& p,
                                             const AttentionBlock& block, const std::uint8_t* mask, int row,
                                             int key) {
-    const int limit[2] = {block.limit(p, row + wgmma_row(0)), block.limit(p, row + wgmma_row(1))};
+    KeyRange seen[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const int own = row + wgmma_row(h);
+        seen[h] = kOptions ? block.seen(p, own) : KeyRange{0, block.limit(p, own)};
+    }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-        if (key + wgmma_column(i) >= limit[i / 2 % 2]) s[i] = minus_infinity();
+        const int j = key + wgmma_column(i), h = i / 2 % 2;
+        if (j >= seen[h].end || (kOptions && j < seen[h].first)) s[i] = minus_infinity();
     }
     if (mask == nullptr) return;
 #pragma unroll

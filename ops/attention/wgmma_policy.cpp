@@ -10,8 +10,11 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-WgmmaTile tile_of(std::int64_t head_dim) {
-    return {*std::ranges::lower_bound(kWgmmaHeadDims, static_cast<int>(head_dim))};
+WgmmaTile tile_of(const Problem& problem) {
+    const auto next = [&](const auto& compiled) {
+        return WgmmaTile{*std::ranges::lower_bound(compiled, static_cast<int>(problem.head_dim))};
+    };
+    return problem.options ? next(kWgmmaOptionHeadDims) : next(kWgmmaHeadDims);
 }
 
 bool whole_chunks(const Tensor& t) {
@@ -31,6 +34,7 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (problem.head_dim % 8 != 0) return "rows of q, k and v must be whole chunks of 16 bytes";
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
+    if (op.key_limits) return "key_limits are no part of this kernel";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
@@ -43,10 +47,11 @@ std::int64_t blocks(const Problem& problem, const WgmmaConfig& config) {
 
 // Two blocks for the rows of one where that still is a single wave: each streams half of the keys.
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
-    WgmmaConfig config{tile_of(problem.head_dim)};
+    WgmmaConfig config{tile_of(problem)};
     config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
     const bool idle = 2 * blocks(problem, config) <= device.sms;
-    if (idle && device.max_cluster >= 2 && problem.keys > config.tile.keys()) config.splits = 2;
+    const std::int64_t keys = problem.block_keys(config.rows, config.tile.keys());
+    if (idle && device.max_cluster >= 2 && keys > config.tile.keys()) config.splits = 2;
     return config;
 }
 

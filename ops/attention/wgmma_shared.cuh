@@ -75,13 +75,13 @@ struct WgmmaTiles {
     __device__ int key(int tile) const { return first + tile * step; }
 };
 
-template <int kHeadDim>
+template <int kHeadDim, bool kOptions>
 __device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const AttentionBlock& block) {
     constexpr WgmmaTile kTile{kHeadDim};
-    const int sees = block.limit(p, (block.row_block + 1) * p.block_rows - 1);
-    const int all = sees > 0 ? (sees + kTile.keys() - 1) / kTile.keys() : 0;
+    const KeyBounds bounds = key_bounds<kOptions>(p, block, block.row_block * p.block_rows, p.block_rows);
+    const auto [first, all] = tiles_in(bounds, kTile.keys());
     const int second = all / 2, count = p.splits == 1 ? all : block.split == 0 ? all - second : second;
-    return {count, block.split * kTile.keys(), p.splits * kTile.keys(), all - count};
+    return {count, (first + block.split) * kTile.keys(), p.splits * kTile.keys(), all - count};
 }
 
 }  // namespace

@@ -90,9 +90,14 @@ def attention(
     v: _Array,
     kv_lengths: _Array | None = None,
     key_mask: _Array | None = None,
+    key_limits: _Array | None = None,
+    sinks: _Array | None = None,
     *,
     scale: float = 0.0,
     causal: bool = False,
+    window_left: int = -1,
+    window_right: int = -1,
+    softcap: float = 0.0,
     out: _Array | None = None,
     lse: None = None,
     out_dtype: _DType | None = None,
@@ -104,16 +109,23 @@ def attention(
         k: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Keys; each key head serves `group`
             consecutive query heads. The dtype of q.
         v: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Values; a value that is not finite may
-            reach rows from which only `causal` hides its key. The dtype of q.
-        kv_lengths: [batch] int32. Keys that exist, from the first; clamped to [0, kv_tokens]; `causal`
-            aligns to them.
+            reach rows from which only `causal`, a window or key_limits hides its key. The dtype of q.
+        kv_lengths: [batch] int32. Keys that exist, from the first; clamped to [0, kv_tokens]; `causal` and
+            windows align to them.
         key_mask: [batch kv_tokens] uint8. 0 hides a key from every query.
+        key_limits: [batch q_tokens] int32. A query sees only the keys before its limit; clamped to [0,
+            kv_tokens]; one row may serve all batches (stride 0).
+        sinks: [kv_heads*group] fp32. A further logit of each head's softmax, without a value; neither
+            scaled nor capped.
         scale: Factor of the scores; 0 means 1/sqrt(head_dim).
-        causal: Hide the keys after a query, aligned bottom-right.
+        causal: Hide the keys after a query, aligned bottom-right: window_right = 0.
+        window_left: Keys before its position that a query sees; -1: all.
+        window_right: Keys after its position that a query sees; -1: all.
+        softcap: Scores become softcap tanh(score / softcap) before masks; 0: none.
         out: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16. Zeros where no key is seen. The
             dtype of q.
-        lse: [batch kv_heads*group q_tokens] fp32. Natural logarithm of the sum of exp(x); -inf where no key
-            is seen. True asks for it.
+        lse: [batch kv_heads*group q_tokens] fp32. Natural logarithm of the sum of exp(x) and exp(sink);
+            where no key is seen the sink, or -inf. True asks for it.
         out_dtype: dtype of out where it is allocated.
 
     Returns:
@@ -125,11 +137,15 @@ def attention(
     Numerics: 16-bit: the weights p of a row are rounded to the input's dtype before the product with v,
         so half an ulp of p is allowed beside fp32 error: |out - ref| <= 1/2 ulp(out) + sum_j w_j
         (e^(d_j) A - 1 + h) |v_j| with w the exact weights, d_j = eps32 ((head_dim/4 + 16) scale sum_d
-        |q_d k_jd| + 4 |x_j - max x| + 2 |max x| + 8) the error of a score, A = 1/sum_j w_j e^(-d_j) the
-        error of the sum, and h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); fp32: the same
-        without the rounding of p.
+        |q_d k_jd| + 4 |x_j - m| + 2 |m| + 8) the error of a score, of which a soft cap passes on of the
+        first term what its tanh does, and adds 10 eps32 softcap of its own, A = 1/sum_j w_j e^(-d_j)
+        the error of the sum (a sink is one of its terms, without the first part of d_j), and h = half
+        an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) may
+        be zero; fp32: the same without the rounding of p.
     Replaces: FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces
-        scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA.
+        scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows
+        and key lengths as flash_attn_func has them; the soft cap of Gemma 2 (arXiv:2408.00118), the
+        sinks of gpt-oss (arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164).
     """
 @overload
 def attention(
@@ -138,9 +154,14 @@ def attention(
     v: _Array,
     kv_lengths: _Array | None = None,
     key_mask: _Array | None = None,
+    key_limits: _Array | None = None,
+    sinks: _Array | None = None,
     *,
     scale: float = 0.0,
     causal: bool = False,
+    window_left: int = -1,
+    window_right: int = -1,
+    softcap: float = 0.0,
     out: _Array | None = None,
     lse: _Array | bool | None = None,
     out_dtype: _DType | None = None,

@@ -49,3 +49,14 @@ def logits(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None, **op
 def replaced(name: str, layers: int = 2) -> int:
     """Modules that accelerate replaces: block, attention, feed-forward and norms of each layer, and the last norm."""
     return layers * (3 + NORMS.get(name, 2)) + 1
+
+
+def changed(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """How far logits are from others."""
+    return (got.float() - expected.float()).abs().max().item()
+
+
+IDS = tokens()
+PADDED = torch.ones_like(IDS)
+PADDED[0, :4] = 0
+FP32 = 5e-6  # of logits near 1: rounding in another order

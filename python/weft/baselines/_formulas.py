@@ -288,8 +288,14 @@ class _Entry:
         return self.as_written(case) if form.as_written else self.once(case)
 
 
+def without_windows(case: Case) -> bool:
+    """No option of weft's attention that PyTorch's does not have."""
+    windows = (case.options["window_left"], case.options["window_right"])
+    return windows == (-1, -1) and not case.options["softcap"]
+
+
 def _plain_attention(case: Case) -> bool:
-    return not (case.has("key_mask") and case.options["causal"])
+    return not (case.has("key_mask") and case.options["causal"]) and without_windows(case)
 
 
 _NORM = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from weft.baselines import Baseline, Case, Compute, Tensors, imported, installed
+from weft.baselines._formulas import without_windows
 
 
 class FlashAttention4(Baseline):
@@ -20,6 +21,8 @@ class FlashAttention4(Baseline):
     def prepare(self, case: Case) -> Compute | None:
         if case.op != "attention" or not case.only("q", "k", "v", "out") or case.dtype("q") == "fp32":
             return None
+        if not without_windows(case):
+            return None  # it has its own, which nobody has compared yet
         attend = imported("flash_attn.cute").flash_attn_func
         scale, causal = case.options["scale"] or None, bool(case.options["causal"])
 

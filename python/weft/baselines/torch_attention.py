@@ -6,7 +6,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.baselines import Absent, Baseline, Case, Compute, Tensors
-from weft.baselines._formulas import attend
+from weft.baselines._formulas import attend, without_windows
 
 
 class TorchAttention(Baseline):
@@ -25,11 +25,10 @@ class TorchAttention(Baseline):
         return str(torch.__version__)
 
     def prepare(self, case: Case) -> Compute | None:
-        masked = case.has("key_mask", "kv_lengths", "lse")
-        uneven = case.op == "attention" and case.tensors["q"].shape[1] != case.tensors["k"].shape[1]
-        if case.op != "attention" or masked or case.dtype("q") == "fp32":
+        if case.op != "attention" or not case.only("q", "k", "v", "out") or case.dtype("q") == "fp32":
             return None
-        if uneven and case.options["causal"]:
+        uneven = case.tensors["q"].shape[1] != case.tensors["k"].shape[1]
+        if (uneven and case.options["causal"]) or not without_windows(case):
             return None  # aligned top-left there
 
         def call(t: Tensors) -> dict[str, torch.Tensor]:

@@ -56,28 +56,19 @@ def accelerate(
         raise ValueError(f"rounding is 'fused' or 'eager', got {rounding!r}")
     report = swap.apply(model, recipes(rounding))
     if attention and report.replaced:
-        for path, part in model.named_modules():
+        for part in model.modules():
             if isinstance(part, PreTrainedModel):  # the outermost: it answers for all inside
-                declined = _switch(part)
-                rows = (
-                    ()
-                    if declined is None
-                    else (swap.Row(path, "attention", replaced=False, reason=declined),)
-                )
-                return swap.Report((*rows, *report.rows), model)
+                _switch(part)
+                break
     return report
 
 
-def _switch(model: PreTrainedModel) -> str | None:
-    """Gives a model weft's attention function, or says why not."""
+def _switch(model: PreTrainedModel) -> None:
+    """Gives a model weft's attention function."""
     before = _implementations(model)
-    if all(implementation == "weft" for _, implementation in before):
-        return None
-    if any(getattr(config, "attn_logit_softcapping", None) is not None for config, _ in before):
-        return "attn_logit_softcapping: weft's attention has no soft cap; the model keeps its attention"
-    model.set_attn_implementation("weft")
-    swap.on_undo(model, lambda: _restore(before))
-    return None
+    if any(implementation != "weft" for _, implementation in before):
+        model.set_attn_implementation("weft")
+        swap.on_undo(model, lambda: _restore(before))
 
 
 def _implementations(model: PreTrainedModel) -> list[tuple[Any, Any]]:

@@ -1,8 +1,12 @@
 """`attn_implementation="weft"`: the attention function that transformers calls, and the masks that it is given.
 
-Of a mask, weft's attention takes what hides keys from all queries, beside causality. The mask function makes such masks
-where it can tell that nothing else is asked (a uint8 of [batch, 1, 1, keys], 0 hides), and PyTorch's own elsewhere;
-calls with those, and with whatever else weft's attention does not have, go to PyTorch's attention and are counted.
+Of a mask, weft's attention takes what hides keys from all queries, beside causality and a sliding window. The mask
+function makes such masks where it can tell that nothing else is asked, and PyTorch's own elsewhere; calls with those,
+and with whatever else weft's attention does not have, go to PyTorch's attention and are counted.
+
+Such a mask is a uint8 of [batch, window, 1, keys], 0 hides a key. The window is its size along an axis that is not
+stored (stride 0), so that a layer reads it without waiting for the device: 1 stands for none. One key in place of all
+says that none of the queries' keys is hidden.
 """
 
 from __future__ import annotations
@@ -42,28 +46,38 @@ def _why_not_these(q: torch.Tensor, v: torch.Tensor, dropout: float, extra: dict
     """What weft's attention lacks for a call, but for its mask."""
     if dropout:
         return "dropout"
-    for name in ("softcap", "position_bias", "s_aux", "cache", "output_attentions"):
+    for name in ("position_bias", "cache", "output_attentions"):
         if extra.get(name) is not None and extra[name] is not False:
             return f"{name}: weft's attention has none"
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
         return f"dtype {q.dtype}"
     if q.shape[-1] != v.shape[-1]:
         return "values of another size than the keys"
-    if torch.is_grad_enabled() and (q.requires_grad or v.requires_grad):
+    sinks = extra.get("s_aux")
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, v, sinks)):
         return "a gradient is wanted, and weft has none"
     return None
 
 
+def _window_of(mask: torch.Tensor | None) -> int:
+    """Keys that a query sees of those up to its own; 0 where all."""
+    return mask.shape[1] if mask is not None and mask.dtype == torch.uint8 and mask.shape[1] > 1 else 0
+
+
 def _key_mask(mask: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor | str | None:
     """The mask as one of keys, or why it is none."""
-    if mask is None:
+    if mask is None or (mask.dtype == torch.uint8 and mask.shape[-1] == 1 < q.shape[2]):
         return None
-    of_keys = mask.dim() == 4 and mask.shape[1] == 1 and mask.shape[2] == 1
-    if of_keys and (mask.dtype == torch.uint8 or (mask.dtype == torch.bool and q.shape[2] == 1)):
+    of_keys = mask.dim() == 4 and mask.shape[2] == 1
+    if of_keys and (
+        mask.dtype == torch.uint8 or (mask.dtype == torch.bool and mask.shape[1] == q.shape[2] == 1)
+    ):
         keys = mask[:, 0, 0]
         if keys.dtype == torch.uint8 or keys.shape[-1] == k.shape[2]:
             return keys if keys.shape[0] == q.shape[0] else keys.expand(q.shape[0], -1).contiguous()
-    return "a mask that says more than which keys are hidden from all queries (a window that cuts, packed sequences)"
+    return (
+        "a mask that says more than which keys are hidden from all queries, and a window (packed sequences)"
+    )
 
 
 def attention(  # noqa: PLR0917 - transformers' order
@@ -89,8 +103,13 @@ def attention(  # noqa: PLR0917 - transformers' order
         if causal and keys is None:
             seen = query.shape[2]  # an empty static cache: what follows was not written yet
         q, k, v = (tensor.transpose(1, 2) for tensor in (query, key[:, :, :seen], value[:, :, :seen]))
+        sinks = extra.get("s_aux")
+        options: dict[str, Any] = dict(
+            scale=scaling or 0.0, softcap=extra.get("softcap") or 0.0, causal=causal,
+            window_left=_window_of(attention_mask) - 1, sinks=None if sinks is None else sinks.float(),
+        )  # fmt: skip
         try:
-            out = weft.attention(q, k, v, key_mask=keys, scale=scaling or 0.0, causal=causal)
+            out = weft.attention(q, k, v, key_mask=keys, **options)
         except NotImplementedError as error:  # the dispatcher's reasons
             reason = str(error)
         else:
@@ -99,7 +118,8 @@ def attention(  # noqa: PLR0917 - transformers' order
     _count(module, reason)
     key, value, attention_mask = _spelled_out(query, key, value, attention_mask, wants_causal)
     options = extra | {"is_causal": wants_causal, "scaling": scaling, "dropout": dropout}
-    plain = sdpa_attention_forward if extra.get("softcap") is None else _capped
+    fused = extra.get("softcap") is None and extra.get("s_aux") is None
+    plain = sdpa_attention_forward if fused else _unfused
     return plain(module, query, key, value, attention_mask, **options)[0], None
 
 
@@ -109,17 +129,19 @@ Operands = tuple[torch.Tensor, torch.Tensor, "torch.Tensor | None"]
 def _spelled_out(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, causal: bool
 ) -> Operands:
-    """Keys, values and a mask as PyTorch takes it, of a mask of keys."""
+    """Keys, values and a mask as PyTorch takes it, of one that the mask function below made."""
     if mask is None or mask.dtype != torch.uint8:
         return key, value, mask
-    seen, queries = mask.shape[-1], query.shape[2]
-    mask = mask.bool()
+    queries, window = query.shape[2], _window_of(mask)
+    seen = max(queries, mask.shape[-1])
+    mask = mask[:, :1].bool()
     if causal and queries > 1:
-        mask = mask & _lower_right(queries, seen, mask.device)
+        band = _lower_right(queries, seen, mask.device)
+        mask = mask & (band.triu(seen - queries - window + 1) if window else band)
     return key[:, :, :seen], value[:, :, :seen], mask
 
 
-def _capped(
+def _unfused(
     module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -127,21 +149,22 @@ def _capped(
     mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention whose scores have a soft cap, which PyTorch's fused attention does not have either."""
-    cap, scaling = options["softcap"], options["scaling"]
+    """Attention whose scores have a soft cap or sinks, which PyTorch's fused attention does not have either."""
+    cap, sinks, scaling = options.get("softcap"), options.get("s_aux"), options["scaling"]
     queries = query.shape[2]
     if mask is None and options["is_causal"] and queries > 1:
         key, value = key[:, :, :queries], value[:, :, :queries]
         mask = _lower_right(queries, queries, query.device)
     groups = query.shape[1] // key.shape[1]
     scores = query @ repeat_kv(key, groups).transpose(2, 3) * (scaling or query.shape[-1] ** -0.5)
-    scores = torch.tanh(scores / cap) * cap
+    if cap is not None:
+        scores = torch.tanh(scores / cap) * cap
     if mask is not None:
-        lowest = torch.finfo(scores.dtype).min
-        scores = scores + (
-            torch.where(mask, 0.0, lowest).to(scores.dtype) if mask.dtype == torch.bool else mask
-        )
-    weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+        lowest = max(torch.finfo(scores.dtype).min, torch.finfo(torch.float32).min)  # of the softmax too
+        scores = scores.masked_fill(~mask, lowest) if mask.dtype == torch.bool else scores + mask
+    if sinks is not None:
+        scores = torch.cat((scores, sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)), -1)
+    weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)[..., : key.shape[2]]
     weights = nn.functional.dropout(weights, p=options["dropout"], training=module.training)
     return (weights @ repeat_kv(value, groups)).transpose(1, 2).contiguous(), None
 
@@ -175,7 +198,7 @@ def mask(  # noqa: PLR0917 - transformers' order
     """What `attention` is given as its mask.
 
     None where causality is all there is, as PyTorch's own mask function decides it. Of one query, any mask is one of
-    keys. Of more, a causal one becomes a mask of keys, if no window cuts it.
+    keys. Of more, a causal one becomes a mask of keys, with the window where one cuts it.
     """
     given = dict(
         q_offset=q_offset, kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask
@@ -196,13 +219,16 @@ def mask(  # noqa: PLR0917 - transformers' order
             window = None if compiling else _window(mask_function)
         offset = int(q_offset)
         seen = offset + q_length
-        if window is not None and (window == 0 or seen <= window) and seen <= kv_length:
+        if window is not None and window != 1 and seen <= kv_length:
+            cut = window if 0 < window < seen else 1
             hidden = attention_mask is not None and (compiling or not bool(attention_mask[:, :seen].all()))
-            if not hidden and not offset:
-                return None
             device = options.get("device", "cpu")
+            if not hidden and not offset:
+                if cut == 1:
+                    return None
+                return torch.ones(1, 1, 1, 1, dtype=torch.uint8, device=device).expand(-1, cut, -1, -1)
             keys = torch.ones(batch_size, seen, device=device) if attention_mask is None else attention_mask
             if keys.shape[-1] >= seen:
-                return keys[:, None, None, :seen].to(torch.uint8)
+                return keys[:, None, None, :seen].to(torch.uint8).expand(-1, cut, -1, -1)
     made: torch.Tensor | None = masking_utils.sdpa_mask(batch_size, q_length, kv_length, **given, **options)
     return made

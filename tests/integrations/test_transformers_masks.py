@@ -1,0 +1,131 @@
+"""weft's attention in transformers: which masks, windows, caps and sinks are weft's, and what is handed on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.integrations import models
+from tests.integrations.models import FP32, IDS, PADDED, changed
+
+pytest.importorskip("accelerate")
+
+import transformers as hf
+import weft.transformers
+from weft.transformers import _attention
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counts():
+    _attention.CALLS.clear()
+    torch.compiler.reset()
+
+
+def test_attention_alone():
+    model = models.build("qwen3")
+    expected = models.logits(model, IDS, PADDED)
+    model.set_attn_implementation("weft")
+    assert changed(models.logits(model, IDS, PADDED)[0, 4:], expected[0, 4:]) < FP32
+    assert weft.transformers.attention_calls() == {"weft": 2}
+
+
+def test_what_weft_lacks_is_named():
+    """Biases, weights that are asked for, a dtype, dropout: handed on, each with its reason."""
+    model = models.build("llama", torch.float64)
+    model.set_attn_implementation("weft")
+    models.logits(model, IDS)
+    layer = models.build("llama").model.layers[0].self_attn
+    q, k = torch.randn(1, 4, 3, 16), torch.randn(1, 2, 3, 16)
+    plain = _attention.attention(layer, q, k, k, None)[0]
+    for extra in (
+        dict(output_attentions=True),
+        dict(position_bias=torch.zeros(1, 4, 3, 3)),
+        dict(dropout=1e-9),
+    ):
+        assert changed(_attention.attention(layer, q, k, k, None, **extra)[0], plain) < FP32
+    reasons = weft.transformers.attention_calls()
+    assert reasons.pop("weft") == 1
+    assert [reason.split()[0] for reason in reasons] == [
+        "dtype",
+        "output_attentions:",
+        "position_bias:",
+        "dropout",
+    ]
+
+
+def test_a_prompt_in_parts():
+    """Queries after keys of an earlier call see them all: causality is aligned to the last key."""
+    model = models.build("qwen3")
+    expected = models.logits(model, IDS, PADDED)
+    model.set_attn_implementation("weft")
+    for mask, kind in ((None, "plain"), (PADDED, "padded")):
+        with torch.no_grad():
+            first = model(IDS[:, :5], attention_mask=None if mask is None else mask[:, :5], use_cache=True)
+        got = models.logits(model, IDS[:, 5:], mask, past_key_values=first.past_key_values)
+        whole = expected if mask is not None else models.logits(models.build("qwen3"), IDS)
+        assert changed(got, whole[:, 5:]) < FP32, kind
+    assert set(weft.transformers.attention_calls()) == {"weft"}
+
+
+def test_masks_of_other_kinds_are_pytorchs():
+    """Packed sequences, a mask of each query: right, and counted with the reason."""
+    positions = torch.cat((torch.arange(7), torch.arange(5))).expand(2, -1)
+    for name, options in (
+        ("qwen3", dict(position_ids=positions, use_cache=False)),
+        (
+            "qwen3",
+            dict(attention_mask=torch.zeros(2, 1, 12, 12).masked_fill(torch.rand(2, 1, 12, 12) < 0.3, -1e30)),
+        ),
+    ):
+        model = models.build(name)
+        with torch.no_grad():
+            expected = model(IDS, **options).logits
+            model.set_attn_implementation("weft")
+            got = model(IDS, **options).logits
+        assert changed(got, expected) < FP32
+    counted = weft.transformers.attention_calls()
+    assert counted["weft"] == 0
+    assert counted.total() == 4
+    assert all("mask" in reason for reason in counted)
+
+
+@pytest.mark.parametrize("name", ["mistral", "gemma2", "gemma3"])
+def test_windows_and_caps(name):
+    """Windows that cut, with and without padding, over a prompt in parts too: weft's. What is spelled out agrees."""
+    whole = models.build(name)
+    expected, padded = models.logits(whole, IDS), models.logits(whole, IDS, PADDED)
+    for dtype, reason in ((torch.float32, "weft"), (torch.float64, "dtype torch.float64")):
+        model = models.build(name, dtype)
+        model.set_attn_implementation("weft")
+        assert changed(models.logits(model, IDS), expected) < FP32
+        assert changed(models.logits(model, IDS, PADDED)[0, 4:], padded[0, 4:]) < FP32
+        with torch.no_grad():
+            first = model(IDS[:, :5], use_cache=True)
+        got = models.logits(model, IDS[:, 5:], past_key_values=first.past_key_values)
+        assert changed(got, expected[:, 5:]) < FP32
+        assert weft.transformers.attention_calls() == {reason: 8}
+        _attention.CALLS.clear()
+
+
+def test_sinks():
+    """gpt-oss: a logit without a value, beside full layers and layers with a window."""
+    sizes = models.SIZES | dict(head_dim=16, sliding_window=8, num_local_experts=2, num_experts_per_tok=1)
+    torch.manual_seed(0)
+    model = hf.GptOssForCausalLM(hf.GptOssConfig(**sizes)).eval()
+    for layer in model.model.layers:
+        layer.self_attn.sinks.data.normal_()
+    model.set_attn_implementation("eager")
+    expected, padded = models.logits(model, IDS), models.logits(model, IDS, PADDED)
+    model.set_attn_implementation("weft")
+    assert changed(models.logits(model, IDS), expected) < FP32
+    assert changed(models.logits(model, IDS, PADDED)[0, 4:], padded[0, 4:]) < FP32
+    assert weft.transformers.attention_calls() == {"weft": 4}
+
+    layer = model.model.layers[0].self_attn
+    q, k = torch.randn(1, 4, 3, 16), torch.randn(1, 2, 3, 16)
+    with torch.no_grad():
+        found = [
+            _attention.attention(layer, q, k, k, None, s_aux=layer.sinks, output_attentions=handed_on)[0]
+            for handed_on in (False, True)
+        ]
+    assert changed(*found) < FP32
