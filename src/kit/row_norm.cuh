@@ -110,34 +110,47 @@ __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNor
     }
 }
 
-// Where weight, bias and gate are stored in dtypes of their own, or lie in places of their own: whether they, a residual
-// and fewer bits are there is found out here, and of weight and bias two vectors each are held.
+// Where operands beside the row are stored in dtypes of their own or lie in places of their own, or a modulation follows the
+// weight. Which of them are there, a residual and fewer bits is found out here; of each one vector is held.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics statistics) {
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape, &p.places);
-    using Side = SideSlice<N, V, (V < 2 ? V : 2)>;
-    Side weight, bias;
+    using Side = SideSlice<N, V, 1>;
+    Side weight, bias, mod_scale, mod_shift;
+    const RowAffine& mod = p.maps[1];
     float scale = 1.0f;
     row.load(p.in, [&] {
         weight.load_or(p.weight.no_scale(), row.part, p.weight.scale);
-        if (V > 2) Side::announce(row.part, p.weight.scale);
+        if (V > 1) Side::announce(row.part, p.weight.scale);
         Side::announce(row.part, p.weight.shift);
+        if (p.modulated) {
+            Side::announce(row.part, mod.scale);
+            Side::announce(row.part, mod.shift);
+        }
         scale = static_scale(p.to);
     });
     group.begin();
-    const Moments m = statistics(row, group, [&] { bias.load_or(-0.0f, row.part, p.weight.shift); });
+    const Moments m = statistics(row, group, [&] {
+        bias.load_or(-0.0f, row.part, p.weight.shift);
+        if (!p.modulated) return;
+        mod_scale.load_or(mod.no_scale(), row.part, mod.scale);
+        mod_shift.load_or(-0.0f, row.part, mod.shift);
+    });
     const bool again = p.to.token_scale != nullptr;
-    store_row<T>(row, group, p.to, scale, [&](int v, int, float (&x)[N]) {
+    const auto map = [&](int v, float (&x)[N], const Moments& moments, const RowAffine& by, Side& scales,
+                         Side& shifts) {
         float w[N], b[N];
-        weight.get(v, w);
-        bias.get(v, b);
+        scales.get(v, w);
+        shifts.get(v, b);
 #pragma unroll
-        for (int i = 0; i < N; ++i) x[i] = (x[i] - m.shift) * m.scale * (w[i] + p.weight.offset) + b[i];
-        if constexpr (V > 2) {
-            weight.pass(row.part, v, again);
-            bias.pass(row.part, v, again);
-        }
+        for (int i = 0; i < N; ++i) x[i] = (x[i] - moments.shift) * moments.scale * (w[i] + by.offset) + b[i];
+        scales.pass(row.part, v, again);
+        shifts.pass(row.part, v, again);
+    };
+    store_row<T>(row, group, p.to, scale, [&](int v, int, float (&x)[N]) {
+        map(v, x, m, p.weight, weight, bias);
+        if (p.modulated) map(v, x, {0.0f, 1.0f}, mod, mod_scale, mod_shift);
     });
 }
 
@@ -174,8 +187,8 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 // Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
-//         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias and
-//         gate are of any dtype of 16 or 32 bits, and rows of any place. Mixed: scales of groups: no row is ragged
+//         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
+//         modulation and gate are of any dtype of 16 or 32 bits, and rows of any place. Mixed: scales of groups: no row is ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();

@@ -51,7 +51,7 @@ MixedNorm bind_norm(const Op& op) {
 }
 
 // Whether a call of a problem that is not uniform is one of a kernel for operands beside the row (RowForm::beside): rows
-// of 16 bits that are stored alike, one map of one output, whole vectors.
+// of 16 bits that are stored alike, one output, whole vectors.
 template <class Op>
 bool has_side_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem) {
     const DType dtype = norm_dtype(op);
@@ -61,8 +61,7 @@ bool has_side_kernel(const Op& op, const RowKernels& kernels, const RowProblem& 
     const bool fp8 = kernels.fp8 && op.out.dtype == DType::fp8_e4m3;
     return kernels.beside && problem.element_bytes == 2 && problem.whole && problem.rows >> 31 == 0 &&
            of_row(op.x) && of_row(op.residual_out) && (of_row(op.out) || fp8) && !op.out2 &&
-           !op.group_scale && !op.swizzled_scale &&
-           (modulates_alone(op) || !(op.mod_scale || op.mod_shift)) &&
+           !op.group_scale && !op.swizzled_scale && !op.mod_tanh &&
            std::ranges::all_of(sides, [&](const Tensor* t) { return of_side(*t); });
 }
 

@@ -271,7 +271,7 @@ class SideSlice {
     // Slot v has been used: as RowSlice's.
     __device__ __forceinline__ void pass(const RowPart& part, int v, bool again) {
         const int later = (v + kHeld) % V;
-        if ((later < v && !again) || from_ == nullptr) return;
+        if ((later <= v && !again) || from_ == nullptr) return;
         const int at = part.index<N, V>(later);
         if (at < static_cast<int>(part.dim)) held_[v % kHeld] = fetch(at);
     }

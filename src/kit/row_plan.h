@@ -48,7 +48,7 @@ inline std::string to_string(const RowPlan& plan) {
 // and whether there is a residual, it knows as well: a branch that is not taken still costs instructions and registers.
 // Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs. So
 // do kernels of a row of 16 bits with operands beside it that are stored in dtypes of their own, or whose rows an index
-// picks: a checkpoint's weights in fp32, a diffusion model's modulation. The mixed kernels, of which an op has two,
+// picks, or with a modulation beside a weight: a checkpoint's weights in fp32, a diffusion model's modulation. The mixed kernels, of which an op has two,
 // decide all else there.
 struct RowForm {
     bool uniform = false;
@@ -56,7 +56,7 @@ struct RowForm {
     bool residual = true;
     bool fp8 = true;
     bool ragged = false;  // of a mixed one: some row is not whole octets, or begins where no vector may
-    bool beside = false;  // of a uniform one: weight, bias and gate have dtypes and places of their own
+    bool beside = false;  // of a uniform one: operands beside the row have dtypes and places of their own
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
