@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from weft.report.compare import Comparison, comparisons
+from weft.report.compare import Comparison
 from weft.report.rows import geometric_mean, overlap
 from weft.task import bench, record
 from weft.task.fingerprint import DISPATCHER
@@ -67,7 +67,7 @@ def candidates(task: Task) -> list[Side]:
 
 def choose(task: Task, rows: list[dict[str, Any]]) -> list[Choice]:
     """Of each bucket the candidate of the best geometric mean; the baseline where none wins."""
-    cold = {c.workload: c for c in comparisons(rows) if (c.time, c.cache) == ("device", "cold")}
+    cold = {c.workload: c for c in bench.pairs(rows) if (c.time, c.cache) == ("device", "cold")}
     made = []
     for bucket, when in buckets(task):
         members = [row for row in task.rows if bucket_of(task, row) == bucket]

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from weft.report.compare import Comparison, comparisons
-from weft.task import record
+from weft.report.compare import Comparison
+from weft.task import bench, record
 from weft.task.entries import load_entry
 from weft.task.operands import Contents, Operands, arguments
 from weft.task.outcome import Outcome, Refusal
@@ -39,7 +39,7 @@ COUNTERS = {
 def roofline(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Per row: the floor, what was achieved, and the bound; from rows of cold device time."""
     found = []
-    for c in comparisons(rows):
+    for c in bench.pairs(rows):
         if (c.time, c.cache) == ("device", "cold") and c.timed is not None:
             found.append(_roof(c))
     return found

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from weft.report.compare import Comparison, comparisons, refusal
+from weft.report.compare import Comparison, refusal
 from weft.report.pack import Row
 from weft.report.rows import geometric_mean
 from weft.task import dispatch, journal, record, source
-from weft.task.bench import cold, headline
+from weft.task.bench import cold, headline, pairs
 from weft.task.chain import latest, verdicts
 from weft.task.outcome import Outcome, Refusal
 from weft.task.profile import roof_text, roofline
@@ -63,7 +63,7 @@ def _span(row: Row | None) -> str:
 
 
 def _rows_table(rows: list[Row]) -> Iterator[str]:
-    others = {(c.title, c.time, c.cache): c for c in comparisons(rows)}
+    others = {(c.title, c.time, c.cache): c for c in pairs(rows)}
     yield "| row | baseline us | p10-p90 | candidate us | p10-p90 | speedup | verdict | hot | eager | floor | TB/s |"
     yield "|---|---:|---|---:|---|---:|---|---:|---:|---:|---:|"
 
@@ -92,7 +92,11 @@ def _noise(rows: list[Row]) -> str:
         )
         if again and first:
             found.append(abs(again["us"]["median"] / first["us"]["median"] - 1))
-    return f"{100 * max(found):.1f} % at most over {len(found)} rows" if found else "not measured"
+    return (
+        f"{100 * max(found):.1f} % at most over {len(found)} rows; the faster counts"
+        if found
+        else "not measured"
+    )
 
 
 def _environment(task: Task, rows: list[Row]) -> Iterator[str]:
