@@ -235,7 +235,52 @@ TEST(RmsNorm, RowsOfACluster) {
         "out=fp8_e4m3[2,65536] token_scale=fp32[2]",
         "rows", "vectors=4x8 rows=1 cluster=4");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows",
+                       "cluster=4 beside");
+    test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=fp32[2,65536]", "rows",
                        "cluster=4 mixed");
+}
+// Operands beside a row of 16 bits that are not stored as it is, lie elsewhere, or modulate what a weight has scaled; one,
+// two and four vectors a thread, the last of them not in every thread; each with what else such a call may ask for.
+TEST(RmsNorm, OperandsBesideTheRow) {
+    const struct {
+        const char *line, *config;
+    } kCalls[] = {
+        {"rms_norm x=fp16[9,128] weight=fp32[128] out=fp16[9,128]", "vectors=1x8"},
+        {"rms_norm x=bf16[3,40] weight=bf16[40] mod_scale=fp32[3,40] mod_shift=fp16[40] out=bf16[3,40] "
+         "mod_offset=1",
+         "vectors=1x8"},
+        {"rms_norm x=bf16[600,408] weight=fp32[408] bias=fp16[408] residual=bf16[600,408] gate=fp32[600,408] "
+         "residual_out=bf16[600,408] out=bf16[600,408] weight_offset=1",
+         "vectors=2x8"},
+        {"rms_norm x=fp16[7,5000] weight=fp32[5000] out=fp8_e4m3[7,5000] token_scale=fp32[7]", "vectors=4x8"},
+        {"rms_norm x=bf16[7,4104] mod_index=int64[7] mod_scale=bf16[5,4104] mod_shift=bf16[5,4104] "
+         "out=bf16[7,4104]",
+         "vectors=4x8"},
+        {"rms_norm x=bf16[2,3,2048] weight=fp32[2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] "
+         "out=fp8_e4m3[2,3,2048] scale=fp32[1]",
+         "vectors=1x8"},
+        {"rms_norm x=bf16[2,3,4,512]{6144,512,1536,1} weight=fp32[512] out=bf16[2,3,4,512]", "vectors=1x8"},
+    };
+    for (const auto& [line, config] : kCalls) {
+        test::expect_right(line, "rows", config);
+        test::expect_right(line, "rows", "beside");
+    }
+}
+// What differs in dtype from its residual or output, is one element for a row, or has two outputs, is mixed.
+TEST(RmsNorm, WhatIsNotBesideTheRow) {
+    for (const char* line : {
+             "rms_norm x=bf16[3,64] weight=bf16[64] out=fp32[3,64]",
+             "rms_norm x=bf16[3,64] weight=bf16[64] residual=fp32[3,64] out=bf16[3,64]",
+             "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[3,1] out=bf16[3,64]",
+             "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[64] out=bf16[3,64] out2=bf16[3,64] "
+             "mod_scale2=fp32[64]",
+             "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=bf16[64] out=bf16[3,64] mod_tanh=true",
+             "rms_norm x=bf16[3,60] weight=fp32[60] out=bf16[3,60]",
+             "rms_norm x=bf16[3,64] weight=fp32[64]+1 out=bf16[3,64]",
+             "rms_norm x=bf16[3,64] weight=fp32[64] out=int8[3,64] token_scale=fp32[3]",
+         }) {
+        test::expect_right(line, "rows", "mixed");
+    }
 }
 // Many long rows fill a thread's registers, so that it asks for the weight late; the last threads have fewer vectors.
 TEST(RmsNorm, RowsOfAClusterWhoseThreadsAreFull) {

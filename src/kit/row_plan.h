@@ -116,15 +116,15 @@ inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at mo
 inline constexpr int kMixedVectors = 4;  // that a thread of a mixed kernel holds at a time
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (!form.uniform) return 512;                                           // which leaves 128
-    if (form.beside) return vectors == 4 ? 640 : vectors == 2 ? 768 : 1024;  // which leave 96, 80 and 64
+    if (!form.uniform) return 512;                               // which leaves 128
+    if (form.beside) return 640;                                 // which leaves 96
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
     return form.bias && vectors == 4 ? 512 : 1024;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
-    if (form.beside) return vectors == 4 ? 96 : vectors == 2 ? 80 : 64;
+    if (form.beside) return 96;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     const bool plain = !form.bias && !form.residual && !form.fp8;
     return vectors == 1 || (vectors == 2 && plain) ? 32 : vectors == 2 ? 48 : 64;
