@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from instrument.area import ROOT, Area
 from instrument.build import Failure, Instrumented, processor_time, tail
@@ -83,6 +87,36 @@ def batches(tests: Iterable[Test]) -> Iterator[list[Test]]:
         yield batch
 
 
+class Killers:
+    """Which test found a mutant the last time, by what names the mutant when lines move: it is tried first, because it
+    most likely finds it again. It only decides the order: what does not fail with the mutant has not found it."""
+
+    MOST = 4  # tests that are kept for mutants of one name
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._known: dict[str, list[str]] = json.loads(path.read_text()) if path.exists() else {}
+
+    @staticmethod
+    def _name(mutant: Mutant) -> str:
+        return f"{mutant.place.file}: {mutant.rule}: {mutant.place.site.text}"
+
+    def first(self, mutant: Mutant, tests: list[Test]) -> list[Test]:
+        """Those of the tests that found it before, or one of its name."""
+        known = self._known.get(self._name(mutant), [])
+        return [test for name in known for test in tests if test.name == name]
+
+    def note(self, mutant: Mutant, test: Test) -> None:
+        with self._lock:
+            kept = [name for name in self._known.get(self._name(mutant), []) if name != test.name]
+            self._known[self._name(mutant)] = [test.name, *kept][: self.MOST]
+
+    def write(self) -> None:
+        with self._lock:
+            self.path.write_text(json.dumps(self._known, indent=0, sort_keys=True))
+
+
 class Measured:
     """An area's instrumented copy whose tests have run once, each by itself."""
 
@@ -95,6 +129,7 @@ class Measured:
             for i, mark in enumerate(test.marks):
                 marks[i] |= mark
         self.marks = bytes(marks)
+        self.killers = Killers(copy.folder / "killers.json")
 
     def _start(
         self, program: str, *words: str, extra: dict[str, str] | None = None, limit: int | None = None
@@ -148,19 +183,27 @@ class Measured:
 
     def killer(self, mutant: Mutant) -> str | None:
         """The first tests that fail with the mutant; none where it survives."""
-        for batch in batches(self.reaching(mutant)):
-            if self._fails(batch, mutant):
-                return ":".join(test.name for test in batch)
+        reaching = self.reaching(mutant)
+        first = self.killers.first(mutant, reaching)
+        rest = [test for test in reaching if test not in first]
+        for batch in [*([test] for test in first), *batches(rest)]:
+            if failed := self._fails(batch, mutant):
+                self.killers.note(mutant, failed)
+                return failed.name
         return None
 
-    def _fails(self, tests: Sequence[Test], mutant: Mutant) -> bool:
+    def _fails(self, tests: Sequence[Test], mutant: Mutant) -> Test | None:
+        """The first of them that fails; the last that was begun, where the process did not end by itself."""
         limit = int(SLOWER * sum(test.seconds for test in tests)) + SPARE_SECONDS
         names = ":".join(test.name for test in tests)
         chosen = {"WEFT_MUTANT": str(mutant.number)}
-        return (
-            self._start(tests[0].program, f"--gtest_filter={names}", extra=chosen, limit=limit).returncode
-            != 0
-        )
+        done = self._start(tests[0].program, f"--gtest_filter={names}", extra=chosen, limit=limit)
+        if done.returncode == 0:
+            return None
+        begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+        failed = re.findall(r"^\[  FAILED  \] (\S+?),? ", done.stdout, re.MULTILINE)
+        name = (failed or begun or [tests[-1].name])[0 if failed else -1]
+        return next((test for test in tests if test.name == name), tests[-1])
 
 
 def own(places: Iterable[Place], area: Area) -> list[Place]:
