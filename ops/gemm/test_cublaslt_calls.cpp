@@ -76,6 +76,22 @@ TEST_F(GemmCublasltCalls, RowsAreItsColumns) {
     EXPECT_EQ(gemm::cublaslt_decline(op, device_info(kFakeDevice)), nullptr);
 }
 
+TEST_F(GemmCublasltCalls, SizesBeyond31Bits) {
+    constexpr std::int64_t kLarge = (std::int64_t{1} << 32) + 8;
+    Gemm op = gaps(DType::bf16);
+    op.a = matrix(1, DType::bf16, kLarge, 24, 24);
+    op.out = matrix(3, DType::bf16, kLarge, 48, 48);
+    const Product many = launch(op);
+    EXPECT_EQ(many.b_layout, fmt::format("bf16 24x{}/24", kLarge));
+    EXPECT_EQ(many.d_layout, fmt::format("bf16 48x{}/48", kLarge));
+    op = gaps(DType::bf16);
+    op.a = matrix(1, DType::bf16, 40, kLarge, kLarge);
+    op.b = matrix(2, DType::bf16, 48, kLarge, 2 * kLarge);
+    const Product deep = launch(op);
+    EXPECT_EQ(deep.a_layout, fmt::format("bf16 {}x48/{}", kLarge, 2 * kLarge));
+    EXPECT_EQ(deep.b_layout, fmt::format("bf16 {0}x40/{0}", kLarge));
+}
+
 TEST_F(GemmCublasltCalls, AContiguousNIsNotTransposedAndAResidualIsC) {
     Gemm op = gaps(DType::fp16);
     op.b = matrix(2, DType::fp16, 48, 24, 1, 80);
@@ -155,6 +171,14 @@ TEST_F(GemmCublasltCalls, TheHeuristicKnowsAlignmentsWorkspaceAndWhatMayBeSplit)
     EXPECT_EQ(library.preferences.back().attributes, preferred(CUBLASLT_REDUCTION_SCHEME_NONE, 64));
 }
 
+TEST_F(GemmCublasltCalls, AnOddAddressIsAlignedToOne) {
+    Gemm op = gaps(DType::fp8_e4m3);
+    op.out.dtype = DType::bf16;
+    op.a.data = static_cast<char*>(op.a.data) + 3;
+    launch(op);
+    EXPECT_EQ(library.preferences.back().attributes.at(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES), 1);
+}
+
 TEST_F(GemmCublasltCalls, EachProblemHasAPlanOfItsOwn) {
     Gemm op = gaps(DType::fp8_e4m3);
     op.out.dtype = DType::bf16;
@@ -232,6 +256,9 @@ TEST_F(GemmCublasltCalls, WhatAPlanFileSaysIsTakenWhereTheLibraryAndTheRoomAllow
     EXPECT_EQ(algorithm("2 0 0 0 0 0 0 0"), 2u);
     EXPECT_TRUE(library.products.back().has_workspace);
     EXPECT_EQ(library.products.back().workspace, 4096u);
+    library.workspace_of_two = 1;
+    EXPECT_EQ(algorithm("2 0 0 0 0 0 0 0"), 2u);
+    EXPECT_TRUE(library.products.back().has_workspace);
     library.workspace_of_two = kWorkspace;
     EXPECT_EQ(algorithm("2 0 0 0 0 0 0 0"), 2u);
     library.workspace_of_two = kWorkspace + 1;

@@ -125,6 +125,35 @@ std::string wgmma(const std::string& operands) {
     return why;
 }
 
+TEST(GemmWgmmaTiles, HaveASharedArrayOfExactlyTheirParts) {
+    for (const gemm::WgmmaTile tile : gemm::kWgmmaTiles) {
+        const int stage = (128 + tile.tokens) * 128, box = tile.tokens * (tile.gated ? 32 : 64) * 2;
+        EXPECT_EQ(tile.stage_bytes(), stage);
+        EXPECT_EQ(tile.staged_bytes(), box);
+        // A kibibyte to align it, two barriers a stage and one a warpgroup.
+        const auto bytes = [&](int stages) { return 1024 + 2 * 8 + stages * (stage + 2 * 8) + 2 * box; };
+        EXPECT_EQ(tile.shared_bytes(), bytes(tile.stages()));
+        EXPECT_LE(bytes(tile.stages()), 227 * 1024);
+        EXPECT_TRUE(tile.stages() == 8 || bytes(tile.stages() + 1) > 227 * 1024);
+    }
+}
+
+TEST(GemmWgmmaTiles, OneClusterRunsOnTheSmallestCard) {
+    DeviceInfo device = *find_device("h200");
+    with_gemm("a=bf16[1000,64] b=bf16[1024,64] out=bf16[1000,1024]", [&](const Gemm& op) {
+        for (const int cluster : {1, 2}) {
+            const gemm::WgmmaConfig config{gemm::WgmmaTile{128, false}, cluster, false};
+            for (const auto& [sms, clusters] : {std::pair{1, 1}, {2, 2 / cluster}, {5, 5 / cluster}}) {
+                device.sms = sms;
+                EXPECT_EQ(gemm::wgmma_clusters(op, config, device), clusters) << sms;
+            }
+            device.sms = 999;
+            EXPECT_EQ(gemm::wgmma_clusters(op, config, device), 64 / cluster)
+                << "no more than there are tiles";
+        }
+    });
+}
+
 // Of a card of 2^40 bytes and more; nothing is read.
 TEST(GemmWgmmaLimits, StridesAndSizesThatATensorMapHasNoBitsFor) {
     constexpr std::int64_t kMost = std::int64_t{1} << 39;  // bf16 elements, 2^40 bytes
@@ -209,6 +238,16 @@ TEST(GemmProblem, OfALoneRowOrColumnTheStrideIsThatOfADenseMatrix) {
     EXPECT_EQ(strides(8, 0, 0, 1), Pair(0, 1));
 }
 
+TEST(GemmProblem, WhichAxisOfTheWeightsIsContiguous) {
+    EXPECT_TRUE(gemm::is_tn({5, 1}));
+    EXPECT_TRUE(gemm::is_tn({1, 1}));
+    EXPECT_FALSE(gemm::is_tn({1, 2}));
+    EXPECT_TRUE(gemm::is_nn({1, 2}));
+    EXPECT_TRUE(gemm::is_nn({1, 9}));
+    EXPECT_FALSE(gemm::is_nn({1, 1})) << "rows that are one another's";
+    EXPECT_FALSE(gemm::is_nn({2, 9}));
+}
+
 TEST(GemmProblem, CountsRowsAndStrides) {
     with_gemm(
         "a=bf16[2,3,16]{96,32,1} b=bf16[8,16]{1,9} residual=bf16[2,3,8]{60,20,1} out=bf16[2,3,8]{30,10,1}",
@@ -250,6 +289,7 @@ TEST(GemmPolicy, SplitsFillTheCardAndAreFourStepsLong) {
     EXPECT_EQ(splits(1, 64 * 999), 8) << "the most that every card has";
     EXPECT_EQ(splits(1, 64 * 999, 16), 8);
     EXPECT_EQ(splits(1, 64 * 999, 4), 4);
+    EXPECT_EQ(splits(1, 64 * 999, 2), 2);
     EXPECT_EQ(splits(1, 64 * 999, 1), 1);
     // 264 are two blocks on each of 132 multiprocessors.
     EXPECT_EQ(splits(33, 64 * 999), 8);
