@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -117,6 +118,30 @@ class Killers:
             self.path.write_text(json.dumps(self._known, indent=0, sort_keys=True))
 
 
+class Verdicts:
+    """What a run that was broken off had found out, for the next one with the same sources, tests and programs."""
+
+    def __init__(self, path: Path, state: str) -> None:
+        self.path, self.state = path, state
+        self._lock = threading.Lock()
+        stored = json.loads(path.read_text()) if path.exists() else {}
+        self._found: dict[str, bool] = stored.get("found", {}) if stored.get("state") == state else {}
+
+    def of(self, mutant: Mutant) -> bool | None:
+        """Whether a test found it; none where it was not tried."""
+        return self._found.get(str(mutant.number))
+
+    def note(self, mutant: Mutant, found: bool) -> None:
+        with self._lock:
+            self._found[str(mutant.number)] = found
+        if len(self._found) % 50 == 0:
+            self.write()
+
+    def write(self) -> None:
+        with self._lock:
+            self.path.write_text(json.dumps({"state": self.state, "found": self._found}))
+
+
 class Measured:
     """An area's instrumented copy whose tests have run once, each by itself."""
 
@@ -181,9 +206,21 @@ class Measured:
         """The tests that may notice it, the quick ones first."""
         return [test for test in self.tests if test.marks[mutant.place.id]]
 
-    def killer(self, mutant: Mutant) -> str | None:
-        """The first tests that fail with the mutant; none where it survives."""
-        reaching = self.reaching(mutant)
+    def state(self) -> str:
+        """A digest of all that verdicts depend on: the copy, what its tests read, and the programs of the build."""
+        area, build = self.copy.area, self.copy.build.folder
+        paths = [path for path in sorted((ROOT / area.folder).iterdir()) if path.is_file()]
+        paths += sorted((ROOT / "tests" / "ops").glob(f"corpus/{area.name}.txt"))
+        paths += [build / name for name in (*area.programs(), "compile_commands.json")]
+        paths += [next(build.glob("libweft.so.*.*"))]
+        digest = hashlib.sha256(self.copy.copy.state.encode())
+        for path in paths:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def killer(self, mutant: Mutant, most_seconds: float = math.inf) -> str | None:
+        """The first test that fails with the mutant; none where it survives all that take no longer."""
+        reaching = [test for test in self.reaching(mutant) if test.seconds <= most_seconds]
         first = self.killers.first(mutant, reaching)
         rest = [test for test in reaching if test not in first]
         for batch in [*([test] for test in first), *batches(rest)]:
