@@ -112,6 +112,7 @@ TEST_F(GemmCublasltTuning, ThoseNearTheBestAreTimedAgainInTurn) {
     EXPECT_EQ(timed, 1 + 3 + 3 * 2);
     EXPECT_EQ(race({{216}, {200}}), 2u);
     EXPECT_EQ(timed, 1 + 2 + 3 * 2) << "8 % are near";
+    EXPECT_EQ(race({{200}, {200}, {200}}), 1u) << "of equals the favourite";
     EXPECT_EQ(race({{217}, {200}}), 2u);
     EXPECT_EQ(timed, 1 + 2);
 }
