@@ -112,6 +112,36 @@ def test_what_found_a_mutant_is_tried_first_the_next_time(
     assert blind.ran == [["p.c"], ["p.a", "p.b"]]
 
 
+def test_a_run_that_was_broken_off_goes_on_where_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.json"
+    other = Mutant(MUTANT.place, 1)
+    known = measure.Verdicts(path, "sources and tests")
+    assert known.of(MUTANT) is None
+    known.note(MUTANT, found=True)
+    known.note(other, found=False)
+    known.write()
+    again = measure.Verdicts(path, "sources and tests")
+    assert (again.of(MUTANT), again.of(other)) == (True, False)
+    assert measure.Verdicts(path, "another test").of(MUTANT) is None
+
+
+def test_what_is_explained_is_given_to_quick_tests_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mutants = script("mutants")
+    reasons: list[Mutant] = []
+    table = SimpleNamespace(of=lambda mutant: "a reason" if mutant in reasons else None)
+    monkeypatch.setattr(mutants.record, "equivalent", lambda: table)
+    measured = measured_of(monkeypatch, {"p.quick": 0, "p.slow": 1}, seconds=0.1)
+    measured.tests[1] = measure.Test("p", "p.slow", mutants.QUICK + 1, b"\0\1")
+    measured.killers = measure.Killers(tmp_path / "killers.json")
+    assert mutants.survivors(measured, [MUTANT], float("inf")) == ([MUTANT], [])
+    reasons.append(MUTANT)
+    assert mutants.survivors(measured, [MUTANT], float("inf")) == ([MUTANT], [MUTANT])
+    assert measured.ran == [["p.quick"], ["p.slow"], ["p.quick"]]
+    assert mutants.survivors(measured, [MUTANT], 0.0) == ([], []), "out of time"
+
+
 @pytest.mark.parametrize(
     ("found", "lost", "least", "status"),
     [(9, False, 0, 0), (9, True, 0, 1), (9, False, 95, 1), (10, False, 95, 0)],
