@@ -218,6 +218,18 @@ TEST_F(GemmCublasltTuning, AResidualIsNotWrittenOver) {
     }
 }
 
+TEST_F(GemmCublasltTuning, WhatADescriptionPointsToIsThereWhileItIsTimed) {
+    clocks[1].rounds = {1};
+    library.offered = 1;
+    Gemm op = product(1000);
+    op.bias = Tensor(static_cast<char*>(memory.data()) + 4096, DType::bf16, {512}, kFakeDevice);
+    EXPECT_EQ(how(op), "timed");
+    ASSERT_FALSE(library.products.empty());
+    for (const Product& p : library.products)
+        EXPECT_EQ(p.attributes.at(CUBLASLT_MATMUL_DESC_BIAS_POINTER),
+                  reinterpret_cast<std::int64_t>(op.bias.data));
+}
+
 TEST_F(GemmCublasltTuning, QueuedWorkIsWaitedForFirst) {
     FakeCuda::calls().clear();
     clocks[1].rounds = {1};

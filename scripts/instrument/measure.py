@@ -134,12 +134,15 @@ class Verdicts:
     def note(self, mutant: Mutant, found: bool) -> None:
         with self._lock:
             self._found[str(mutant.number)] = found
-        if len(self._found) % 50 == 0:
-            self.write()
+            if len(self._found) % 20 == 0:
+                self._write()
 
     def write(self) -> None:
         with self._lock:
-            self.path.write_text(json.dumps({"state": self.state, "found": self._found}))
+            self._write()
+
+    def _write(self) -> None:
+        self.path.write_text(json.dumps({"state": self.state, "found": self._found}))
 
 
 class Measured:
