@@ -38,8 +38,16 @@ function(weft_test name)
   foreach(_source IN LISTS ARGN)
     file(STRINGS "${_source}" _asks REGEX WEFT_SOURCE_DIR LIMIT_COUNT 1)
     if(_asks)
-      set_property(SOURCE "${_source}" PROPERTY COMPILE_DEFINITIONS WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+      set_property(SOURCE "${_source}" APPEND PROPERTY COMPILE_DEFINITIONS
+                   WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     endif()
+    # Without it the tests of what calls a vendor's library would compile to nothing, and nobody would miss them.
+    foreach(_part CUDA CUBLASLT)
+      file(STRINGS "${_source}" _asks REGEX WEFT_HAS_${_part} LIMIT_COUNT 1)
+      if(_asks AND WEFT_HAS_${_part})
+        set_property(SOURCE "${_source}" APPEND PROPERTY COMPILE_DEFINITIONS WEFT_HAS_${_part}=1)
+      endif()
+    endforeach()
   endforeach()
   if(name MATCHES "^(emulator|kit)$")
     # These hold kernels of their own.

@@ -55,9 +55,11 @@ void add_python_on_path(std::vector<std::string>& places) {
     }
 }
 
-// In the order of asking. A bare name finds what the process has loaded already (PyTorch's), the loader's
-// path and the system's.
-std::vector<std::string> places() {
+const CublasLt* replaced = nullptr;
+
+}  // namespace
+
+std::vector<std::string> CublasLt::places() {
     std::vector<std::string> places;
     if (const std::string chosen = environment("WEFT_CUBLASLT"); !chosen.empty()) {
         return {fs::is_directory(chosen) ? (fs::path(chosen) / soname()).string() : chosen};
@@ -87,11 +89,9 @@ std::vector<std::string> places() {
     return places;
 }
 
-const CublasLt* replaced = nullptr;
-
-bool load(CublasLt& library) {
+bool CublasLt::load(const std::vector<std::string>& places) {
     void* handle = nullptr;
-    for (const std::string& place : places()) {
+    for (const std::string& place : places) {
         handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (handle != nullptr) break;
     }
@@ -101,20 +101,18 @@ bool load(CublasLt& library) {
         function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
         complete = complete && function != nullptr;
     };
-#define WEFT_CUBLASLT_BIND(function) bind(library.function, "cublasLt" #function);
+#define WEFT_CUBLASLT_BIND(function) bind(function, "cublasLt" #function);
     WEFT_CUBLASLT_FUNCTIONS(WEFT_CUBLASLT_BIND)
 #undef WEFT_CUBLASLT_BIND
     return complete;
 }
-
-}  // namespace
 
 void CublasLt::replace(const CublasLt* other) { replaced = other; }
 
 const CublasLt* CublasLt::find() {
     if (replaced != nullptr) return replaced;
     static CublasLt library;
-    static const bool kFound = load(library);
+    static const bool kFound = library.load(places());
     return kFound ? &library : nullptr;
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace weft::gemm {
 
@@ -26,6 +27,11 @@ struct CublasLt {
     WEFT_CUBLASLT_FUNCTIONS(WEFT_CUBLASLT_MEMBER)
 #undef WEFT_CUBLASLT_MEMBER
 
+    // Where the library is looked for, in the order of asking. A bare name finds what the process has loaded already
+    // (PyTorch's), the loader's path and the system's.
+    static std::vector<std::string> places();
+    // Takes the functions of the first of them that can be opened; false where none can, or where it lacks one.
+    bool load(const std::vector<std::string>& places);
     // Puts a library of a test's own in place; null: the one that is installed again.
     static void replace(const CublasLt* other);
     // The library, or null where it is not installed. Looked for once a process, and never unloaded.

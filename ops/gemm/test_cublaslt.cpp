@@ -1,23 +1,18 @@
 // gemm through a cuBLASLt of the test's own, on a CUDA of the test's own: which plans are chosen, when anything is timed
 // or allocated, and what becomes of a product that the library refuses.
 #if WEFT_HAS_CUBLASLT
-#include <gmock/gmock.h>
-
 #include <filesystem>
 
-#include "ops/gemm/cublaslt.h"
-#include "ops/gemm/cublaslt_library.h"
-#include "tests/core/fake_cuda.h"
-#include "weft/case.h"
+#include "ops/gemm/test_library.h"
 #include "weft/graph.h"
-#include "weft/memory.h"
 #include "weft/plans.h"
 
 namespace weft {
 namespace {
 
-using gemm::CublasLt;
 using test::FakeCuda;
+using test::kFakeDevice;
+using test::library;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -25,93 +20,10 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr Device kDevice{DeviceType::cuda, 1};
-constexpr cublasStatus_t kDone = CUBLAS_STATUS_SUCCESS;
-
-// Offers algorithms 1, 2, 3, of which 3 is the fastest; algorithm 2 wants workspace.
-struct Library {
-    int asked = 0, offered = 3;
-    bool refuses = false;
-    std::uint64_t checks_until = ~0u;  // algorithms from this one on fail their check
-    std::vector<std::uint64_t> multiplied;
-};
-Library library;
-
-template <class T>
-cublasStatus_t make(T** made) {
-    *made = reinterpret_cast<T*>(new std::uint64_t[64]());
-    return kDone;
-}
-template <class T>
-cublasStatus_t destroy(T* made) {
-    delete[] reinterpret_cast<std::uint64_t*>(made);
-    return kDone;
-}
-
-const CublasLt kLibrary = {
-    .Create = [](cublasLtHandle_t* h) { return make(h); },
-    .Destroy = [](cublasLtHandle_t h) { return destroy(h); },
-    .Matmul =
-        [](cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,
-           const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t, void*,
-           cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo, void*, size_t, cudaStream_t) {
-            if (library.refuses) return CUBLAS_STATUS_NOT_SUPPORTED;
-            library.multiplied.push_back(algo->data[0]);
-            return kDone;
-        },
-    .MatmulAlgoGetHeuristic =
-        [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int wanted,
-           cublasLtMatmulHeuristicResult_t* results, int* found) {
-            ++library.asked;
-            *found = std::min(wanted, library.offered);
-            for (int i = 0; i < *found; ++i) {
-                results[i] = {};
-                results[i].algo.data[0] = static_cast<std::uint64_t>(i) + 1;
-                results[i].workspaceSize = i == 1 ? 4096 : 0;
-            }
-            return kDone;
-        },
-    .MatmulAlgoCheck =
-        [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algo,
-           cublasLtMatmulHeuristicResult_t* result) {
-            result->workspaceSize = algo->data[0] == 2 ? 4096 : 0;
-            return algo->data[0] >= library.checks_until ? CUBLAS_STATUS_NOT_SUPPORTED : kDone;
-        },
-    .GetVersion = []() -> size_t { return 130002; },
-    .MatmulDescCreate = [](cublasLtMatmulDesc_t* d, cublasComputeType_t, cudaDataType_t) { return make(d); },
-    .MatmulDescDestroy = [](cublasLtMatmulDesc_t d) { return destroy(d); },
-    .MatmulDescSetAttribute = [](cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void*,
-                                 size_t) { return kDone; },
-    .MatrixLayoutCreate = [](cublasLtMatrixLayout_t* l, cudaDataType_t, std::uint64_t, std::uint64_t,
-                             std::int64_t) { return make(l); },
-    .MatrixLayoutDestroy = [](cublasLtMatrixLayout_t l) { return destroy(l); },
-    .MatmulPreferenceCreate = [](cublasLtMatmulPreference_t* p) { return make(p); },
-    .MatmulPreferenceDestroy = [](cublasLtMatmulPreference_t p) { return destroy(p); },
-    .MatmulPreferenceSetAttribute = [](cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
-                                       const void*, size_t) { return kDone; },
-    .GetStatusString = [](cublasStatus_t) { return "a status"; },
-};
-
-struct GemmCublaslt : testing::Test {
+struct GemmCublaslt : test::WithCublaslt {
     GemmCublaslt() {
-        library = {};
-        CublasLt::replace(&kLibrary);
+        // The third is the fastest.
         FakeCuda::state().time_us = [] { return library.multiplied.back() == 3 ? 5.0 : 9.0; };
-    }
-    ~GemmCublaslt() override {
-        context.reset();
-        CublasLt::replace(nullptr);
-    }
-
-    // out[m, 512] of k = 512, so 0.5 million operations a row.
-    Gemm product(std::int64_t m) {
-        Gemm op{};
-        op.a = Tensor(memory.data(), DType::bf16, {m, 512}, kDevice);
-        op.b = Tensor(memory.data(), DType::bf16, {512, 512}, kDevice);
-        op.out = Tensor(memory.data(), DType::bf16, {m, 512}, kDevice);
-        return op;
     }
     // The algorithm that a call runs.
     std::uint64_t run(std::int64_t m) {
@@ -119,14 +31,7 @@ struct GemmCublaslt : testing::Test {
         gemm::cublaslt_launch(product(m), *context);
         return library.multiplied.back();
     }
-    std::string how(std::int64_t m) {
-        const Readiness ready = gemm::cublaslt_prepare(product(m), *context);
-        return ready.reason != nullptr ? ready.reason : ready.how;
-    }
-
-    FakeCuda cuda;
-    Buffer memory{kDevice, 1 << 23};
-    std::optional<Context> context{kDevice};
+    std::string how(std::int64_t m) { return WithCublaslt::how(product(m)); }
 };
 
 TEST_F(GemmCublaslt, AFirstCallAllocatesNothingAndTimesNothing) {
@@ -176,7 +81,7 @@ TEST_F(GemmCublaslt, APlanFileSaysWhatWasTimed) {
     context->set_tuning(true);
     run(1000);
     context->plans().write(path);
-    context.emplace(kDevice);
+    context.emplace(kFakeDevice);
     context->plans() = Plans::read(path);
     FakeCuda::calls().clear();
     EXPECT_EQ(run(800), 3u);

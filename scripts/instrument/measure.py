@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
+import re
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from instrument.area import ROOT, Area
 from instrument.build import Failure, Instrumented, processor_time, tail
@@ -83,6 +88,63 @@ def batches(tests: Iterable[Test]) -> Iterator[list[Test]]:
         yield batch
 
 
+class Killers:
+    """Which test found a mutant the last time, by what names the mutant when lines move: it is tried first, because it
+    most likely finds it again. It only decides the order: what does not fail with the mutant has not found it."""
+
+    MOST = 4  # tests that are kept for mutants of one name
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._known: dict[str, list[str]] = json.loads(path.read_text()) if path.exists() else {}
+
+    @staticmethod
+    def _name(mutant: Mutant) -> str:
+        return f"{mutant.place.file}: {mutant.rule}: {mutant.place.site.text}"
+
+    def first(self, mutant: Mutant, tests: list[Test]) -> list[Test]:
+        """Those of the tests that found it before, or one of its name."""
+        known = self._known.get(self._name(mutant), [])
+        return [test for name in known for test in tests if test.name == name]
+
+    def note(self, mutant: Mutant, test: Test) -> None:
+        with self._lock:
+            kept = [name for name in self._known.get(self._name(mutant), []) if name != test.name]
+            self._known[self._name(mutant)] = [test.name, *kept][: self.MOST]
+
+    def write(self) -> None:
+        with self._lock:
+            self.path.write_text(json.dumps(self._known, indent=0, sort_keys=True))
+
+
+class Verdicts:
+    """What a run that was broken off had found out, for the next one with the same sources, tests and programs."""
+
+    def __init__(self, path: Path, state: str) -> None:
+        self.path, self.state = path, state
+        self._lock = threading.Lock()
+        stored = json.loads(path.read_text()) if path.exists() else {}
+        self._found: dict[str, bool] = stored.get("found", {}) if stored.get("state") == state else {}
+
+    def of(self, mutant: Mutant) -> bool | None:
+        """Whether a test found it; none where it was not tried."""
+        return self._found.get(str(mutant.number))
+
+    def note(self, mutant: Mutant, found: bool) -> None:
+        with self._lock:
+            self._found[str(mutant.number)] = found
+            if len(self._found) % 20 == 0:
+                self._write()
+
+    def write(self) -> None:
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        self.path.write_text(json.dumps({"state": self.state, "found": self._found}))
+
+
 class Measured:
     """An area's instrumented copy whose tests have run once, each by itself."""
 
@@ -95,6 +157,7 @@ class Measured:
             for i, mark in enumerate(test.marks):
                 marks[i] |= mark
         self.marks = bytes(marks)
+        self.killers = Killers(copy.folder / "killers.json")
 
     def _start(
         self, program: str, *words: str, extra: dict[str, str] | None = None, limit: int | None = None
@@ -146,21 +209,41 @@ class Measured:
         """The tests that may notice it, the quick ones first."""
         return [test for test in self.tests if test.marks[mutant.place.id]]
 
-    def killer(self, mutant: Mutant) -> str | None:
-        """The first tests that fail with the mutant; none where it survives."""
-        for batch in batches(self.reaching(mutant)):
-            if self._fails(batch, mutant):
-                return ":".join(test.name for test in batch)
+    def state(self) -> str:
+        """A digest of all that verdicts depend on: the copy, what its tests read, and the programs of the build."""
+        area, build = self.copy.area, self.copy.build.folder
+        paths = [path for path in sorted((ROOT / area.folder).iterdir()) if path.is_file()]
+        paths += sorted((ROOT / "tests" / "ops").glob(f"corpus/{area.name}.txt"))
+        paths += [build / name for name in (*area.programs(), "compile_commands.json")]
+        paths += [next(build.glob("libweft.so.*.*"))]
+        digest = hashlib.sha256(self.copy.copy.state.encode())
+        for path in paths:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def killer(self, mutant: Mutant, most_seconds: float = math.inf) -> str | None:
+        """The first test that fails with the mutant; none where it survives all that take no longer."""
+        reaching = [test for test in self.reaching(mutant) if test.seconds <= most_seconds]
+        first = self.killers.first(mutant, reaching)
+        rest = [test for test in reaching if test not in first]
+        for batch in [*([test] for test in first), *batches(rest)]:
+            if failed := self._fails(batch, mutant):
+                self.killers.note(mutant, failed)
+                return failed.name
         return None
 
-    def _fails(self, tests: Sequence[Test], mutant: Mutant) -> bool:
+    def _fails(self, tests: Sequence[Test], mutant: Mutant) -> Test | None:
+        """The first of them that fails; the last that was begun, where the process did not end by itself."""
         limit = int(SLOWER * sum(test.seconds for test in tests)) + SPARE_SECONDS
         names = ":".join(test.name for test in tests)
         chosen = {"WEFT_MUTANT": str(mutant.number)}
-        return (
-            self._start(tests[0].program, f"--gtest_filter={names}", extra=chosen, limit=limit).returncode
-            != 0
-        )
+        done = self._start(tests[0].program, f"--gtest_filter={names}", extra=chosen, limit=limit)
+        if done.returncode == 0:
+            return None
+        begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
+        failed = re.findall(r"^\[  FAILED  \] (\S+?),? ", done.stdout, re.MULTILINE)
+        name = (failed or begun or [tests[-1].name])[0 if failed else -1]
+        return next((test for test in tests if test.name == name), tests[-1])
 
 
 def own(places: Iterable[Place], area: Area) -> list[Place]:

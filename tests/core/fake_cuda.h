@@ -28,6 +28,8 @@ class FakeCuda {
         bool capturing = false;
         std::vector<std::string> calls;
         std::function<double()> time_us = [] { return 1.0; };  // what a measurement says
+        std::vector<std::size_t> allocated;                    // bytes, one after another
+        bool full = false;                                     // no memory is left
     };
     static State& state() {
         static State s;
@@ -70,6 +72,8 @@ class FakeCuda {
             .allocate =
                 [](std::size_t bytes) {
                     note("allocate");
+                    if (state().full) throw Error(ErrorCode::cuda, "", "", "out of memory");
+                    state().allocated.push_back(bytes);
                     return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
                 },
             .release =

@@ -52,12 +52,19 @@ def measured_of(monkeypatch: pytest.MonkeyPatch, codes: dict[str, int], seconds:
     measured: Any = object.__new__(measure.Measured)
     measured.tests = [measure.Test(name.split(".")[0], name, seconds, b"\0\1") for name in codes]
     measured.ran = []
+    measured.killers = measure.Killers(Path("nowhere.json"))
 
     def start(program: str, words: str, **_: object) -> SimpleNamespace:
         names = words.removeprefix("--gtest_filter=").split(":")
         assert {name.split(".")[0] for name in names} == {program}
         measured.ran.append(names)
-        return SimpleNamespace(returncode=next((codes[name] for name in names if codes[name]), 0))
+        code, said = 0, ""
+        for name in names:  # the first that fails ends them
+            said += f"[ RUN      ] {name}\n"
+            if code := codes[name]:
+                said += f"[  FAILED  ] {name} (9 ms)\n" if code == 1 else ""
+                break
+        return SimpleNamespace(returncode=code, stdout=said)
 
     monkeypatch.setattr(measured, "_start", start)
     return measured
@@ -82,6 +89,57 @@ def test_quick_tests_run_together_and_slow_ones_alone(monkeypatch: pytest.Monkey
     slow = measured_of(monkeypatch, codes, seconds=1.5)
     assert slow.killer(MUTANT) is None
     assert slow.ran == [["p.a"], ["p.b"], ["q.c"], ["q.d"]]
+
+
+@pytest.mark.parametrize("code", [1, -11])
+def test_what_found_a_mutant_is_tried_first_the_next_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
+) -> None:
+    measured = measured_of(monkeypatch, {"p.a": 0, "p.b": 0, "p.c": code, "p.d": 0}, seconds=0.1)
+    measured.killers = measure.Killers(tmp_path / "killers.json")
+    assert measured.killer(MUTANT) == "p.c"
+    measured.killers.write()
+    assert measured.ran == [["p.a", "p.b", "p.c", "p.d"]]
+
+    again = measured_of(monkeypatch, {"p.a": 0, "p.b": 1, "p.c": code, "p.d": 0}, seconds=0.1)
+    again.killers = measure.Killers(tmp_path / "killers.json")
+    assert again.killer(MUTANT) == "p.c"
+    assert again.ran == [["p.c"]]
+
+    blind = measured_of(monkeypatch, dict.fromkeys(("p.a", "p.b", "p.c"), 0), seconds=0.1)
+    blind.killers = measure.Killers(tmp_path / "killers.json")
+    assert blind.killer(MUTANT) is None, "what it found once is no verdict"
+    assert blind.ran == [["p.c"], ["p.a", "p.b"]]
+
+
+def test_a_run_that_was_broken_off_goes_on_where_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.json"
+    other = Mutant(MUTANT.place, 1)
+    known = measure.Verdicts(path, "sources and tests")
+    assert known.of(MUTANT) is None
+    known.note(MUTANT, found=True)
+    known.note(other, found=False)
+    known.write()
+    again = measure.Verdicts(path, "sources and tests")
+    assert (again.of(MUTANT), again.of(other)) == (True, False)
+    assert measure.Verdicts(path, "another test").of(MUTANT) is None
+
+
+def test_what_is_explained_is_given_to_quick_tests_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mutants = script("mutants")
+    reasons: list[Mutant] = []
+    table = SimpleNamespace(of=lambda mutant: "a reason" if mutant in reasons else None)
+    monkeypatch.setattr(mutants.record, "equivalent", lambda: table)
+    measured = measured_of(monkeypatch, {"p.quick": 0, "p.slow": 1}, seconds=0.1)
+    measured.tests[1] = measure.Test("p", "p.slow", mutants.QUICK + 1, b"\0\1")
+    measured.killers = measure.Killers(tmp_path / "killers.json")
+    assert mutants.survivors(measured, [MUTANT], float("inf")) == ([MUTANT], [])
+    reasons.append(MUTANT)
+    assert mutants.survivors(measured, [MUTANT], float("inf")) == ([MUTANT], [MUTANT])
+    assert measured.ran == [["p.quick"], ["p.slow"], ["p.quick"]]
+    assert mutants.survivors(measured, [MUTANT], 0.0) == ([], []), "out of time"
 
 
 @pytest.mark.parametrize(

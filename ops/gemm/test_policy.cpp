@@ -1,0 +1,304 @@
+// What gemm's implementations take, to the last number; how a call is cut.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <limits>
+#include <string>
+
+#include "ops/gemm/cublaslt.h"
+#include "ops/gemm/policy.h"
+#include "ops/gemm/problem.h"
+#include "ops/gemm/wgmma.h"
+#include "weft/case.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+template <class Use>
+void with_gemm(const std::string& operands, Use use) {
+    Case c = Case::parse("gemm " + operands);
+    c.infer();
+    c.with_call(kCuda, [&](const void* call) { use(*static_cast<const Gemm*>(call)); });
+}
+
+std::string cublaslt(const std::string& operands, const char* device = "h200") {
+    std::string why;
+    with_gemm(operands, [&](const Gemm& op) {
+        const char* said = gemm::cublaslt_limits(op, *find_device(device));
+        why = said == nullptr ? "takes it" : said;
+    });
+    return why;
+}
+
+TEST(GemmCublasltLimits, DtypesThatGoTogether) {
+    const std::string bf16 = "a=bf16[8,16] b=bf16[16,16] ", fp8 = "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] ";
+    for (const std::string& operands : {
+             bf16 + "bias=bf16[16] out=bf16[8,16]",
+             bf16 + "residual=bf16[8,16] out=bf16[8,16]",
+             bf16 + "bias=fp32[16] residual=fp32[8,16] out=fp32[8,16]",
+             bf16 + "out=fp32[8,16]",
+             fp8 + "bias=bf16[16] out=bf16[8,16]",
+             fp8 + "bias=bf16[16] residual=fp32[8,16] out=fp32[8,16]",
+             fp8 + "bias=fp16[16] out=fp16[8,16]",
+             fp8 + "out=fp32[8,16]",
+             std::string("a=fp8_e4m3[8,16] b=fp8_e5m2[16,16] out=bf16[8,16]"),
+             std::string("a=fp8_e5m2[8,16] b=fp8_e4m3[16,16] out=bf16[8,16]"),
+         }) {
+        EXPECT_EQ(cublaslt(operands), "takes it") << operands;
+    }
+    EXPECT_EQ(cublaslt(fp8 + "out=bf16[8,16]", "rtx4090"), "takes it");
+    EXPECT_EQ(cublaslt(bf16 + "out=bf16[8,16]", "a100"), "takes it");
+    EXPECT_THAT(cublaslt(bf16 + "b_scale=fp32[1] out=bf16[8,16]"), HasSubstr("scales are for fp8"));
+    EXPECT_THAT(cublaslt(fp8 + "bias=fp32[16] out=fp32[8,16]"), HasSubstr("its bias is bf16"));
+    EXPECT_THAT(cublaslt(fp8 + "bias=fp16[16] out=bf16[8,16]"), HasSubstr("bias has out's dtype"));
+    EXPECT_THAT(cublaslt(fp8 + "residual=bf16[8,16] out=fp32[8,16]"), HasSubstr("residual has out's dtype"));
+    EXPECT_THAT(cublaslt(bf16 + "bias=bf16[16] out=fp32[8,16]"), HasSubstr("bias has out's dtype"));
+    EXPECT_THAT(cublaslt("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=fp8_e4m3[8,16]"), HasSubstr("fp8 out"));
+}
+
+TEST(GemmCublasltLimits, RowsThatOverlapOrAreNotContiguous) {
+    for (const char* operands : {
+             "a=bf16[8,16] b=bf16[24,16]{1,24} out=bf16[8,24]",
+             "a=bf16[8,16] b=bf16[24,16]{1,25} out=bf16[8,24]",
+             "a=bf16[8,16]{17,1} b=bf16[24,16]{17,1} out=bf16[8,24]{25,1}",
+             "a=bf16[1,16] b=bf16[1,16]{3,1} out=bf16[1,1]",
+             "a=bf16[1,16] b=bf16[1,16]{3,5} out=bf16[1,1]",
+         }) {
+        EXPECT_EQ(cublaslt(operands), "takes it") << operands;
+    }
+    for (const char* operands : {
+             "a=bf16[8,16]{15,1} b=bf16[24,16] out=bf16[8,24]",
+             "a=bf16[8,16] b=bf16[24,16]{15,1} out=bf16[8,24]",
+             "a=bf16[8,16] b=bf16[24,16]{1,23} out=bf16[8,24]",
+             "a=bf16[8,16] b=bf16[24,16] residual=bf16[8,24]{23,1} out=bf16[8,24]",
+         }) {
+        EXPECT_THAT(cublaslt(operands), HasSubstr("rows overlap")) << operands;
+    }
+    EXPECT_THAT(cublaslt("a=bf16[8,16] b=bf16[24,16]{16,2} out=bf16[8,24]"), HasSubstr("neither axis"));
+}
+
+TEST(GemmCublasltLimits, Fp8InMultiplesOf16) {
+    const std::string scales = "a_scale=fp32[1] b_scale=fp32[1] ";
+    for (const std::string& operands : {
+             "a=fp8_e4m3[8,32]{48,1} b=fp8_e4m3[48,32]{64,1} " + scales +
+                 "bias=bf16[48] residual=fp32[8,48]{52,1} out=fp32[8,48]{56,1}",
+             "a=fp8_e4m3[8,32]+16 b=fp8_e4m3[48,32]+32 " + scales + "out=bf16[8,48]+8",
+             std::string("a=fp8_e4m3[1,32] b=fp8_e4m3[48,32] out=bf16[1,48]"),
+             std::string("a=fp8_e4m3[1,32] b=fp8_e4m3[48,32] residual=bf16[1,48] out=bf16[1,48]"),
+         }) {
+        EXPECT_EQ(cublaslt(operands), "takes it") << operands;
+    }
+    for (const char* operands : {
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[24,16] out=bf16[8,24]",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[17,16] out=bf16[8,17]{24,1}",
+             "a=fp8_e4m3[8,17]{32,1} b=fp8_e4m3[16,17]{32,1} out=bf16[8,16]",
+         }) {
+        EXPECT_THAT(cublaslt(operands), HasSubstr("multiples of 16")) << operands;
+    }
+    for (const char* operands : {
+             "a=fp8_e4m3[8,16]{24,1} b=fp8_e4m3[16,16] out=bf16[8,16]",
+             "a=fp8_e4m3[2,16]{24,1} b=fp8_e4m3[16,16] out=bf16[2,16]",
+             "a=fp8_e4m3[8,16]+8 b=fp8_e4m3[16,16] out=bf16[8,16]",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16]{24,1} out=bf16[8,16]",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16]+1 out=bf16[8,16]",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=bf16[8,16]{20,1}",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=bf16[8,16]+4",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] residual=bf16[8,16]{20,1} out=bf16[8,16]",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] residual=bf16[8,16]+4 out=bf16[8,16]",
+             "a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] bias=bf16[16]+1 out=bf16[8,16]",
+         }) {
+        EXPECT_THAT(cublaslt(operands), HasSubstr("every row to begin")) << operands;
+    }
+    EXPECT_THAT(cublaslt("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] b_scale=fp32[1]+1 out=bf16[8,16]"),
+                HasSubstr("fp8 scales at multiples of 16 bytes"));
+}
+
+std::string wgmma(const Gemm& op, const char* device = "h200") {
+    const char* said = gemm::wgmma_decline(op, *find_device(device));
+    return said == nullptr ? "takes it" : said;
+}
+std::string wgmma(const std::string& operands) {
+    std::string why;
+    with_gemm(operands, [&](const Gemm& op) { why = wgmma(op); });
+    return why;
+}
+
+TEST(GemmWgmmaTiles, HaveASharedArrayOfExactlyTheirParts) {
+    for (const gemm::WgmmaTile tile : gemm::kWgmmaTiles) {
+        const int stage = (128 + tile.tokens) * 128, box = tile.tokens * (tile.gated ? 32 : 64) * 2;
+        EXPECT_EQ(tile.stage_bytes(), stage);
+        EXPECT_EQ(tile.staged_bytes(), box);
+        // A kibibyte to align it, two barriers a stage and one a warpgroup.
+        const auto bytes = [&](int stages) { return 1024 + 2 * 8 + stages * (stage + 2 * 8) + 2 * box; };
+        EXPECT_EQ(tile.shared_bytes(), bytes(tile.stages()));
+        EXPECT_LE(bytes(tile.stages()), 227 * 1024);
+        EXPECT_TRUE(tile.stages() == 8 || bytes(tile.stages() + 1) > 227 * 1024);
+    }
+}
+
+TEST(GemmWgmmaTiles, OneClusterRunsOnTheSmallestCard) {
+    DeviceInfo device = *find_device("h200");
+    with_gemm("a=bf16[1000,64] b=bf16[1024,64] out=bf16[1000,1024]", [&](const Gemm& op) {
+        for (const int cluster : {1, 2}) {
+            const gemm::WgmmaConfig config{gemm::WgmmaTile{128, false}, cluster, false};
+            for (const auto& [sms, clusters] : {std::pair{1, 1}, {2, 2 / cluster}, {5, 5 / cluster}}) {
+                device.sms = sms;
+                EXPECT_EQ(gemm::wgmma_clusters(op, config, device), clusters) << sms;
+            }
+            device.sms = 999;
+            EXPECT_EQ(gemm::wgmma_clusters(op, config, device), 64 / cluster)
+                << "no more than there are tiles";
+        }
+    });
+}
+
+// Of a card of 2^40 bytes and more; nothing is read.
+TEST(GemmWgmmaLimits, StridesAndSizesThatATensorMapHasNoBitsFor) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 39;  // bf16 elements, 2^40 bytes
+    const auto rows = [](std::int64_t m, std::int64_t n, std::int64_t a_stride, std::int64_t b_stride,
+                         bool gated, std::int64_t apart) {
+        Gemm op{};
+        char* base = reinterpret_cast<char*>(std::int64_t{1} << 44);
+        const auto weights = [&](std::int64_t at) {
+            return Tensor(base + at, DType::bf16, std::array{n, std::int64_t{64}},
+                          std::array{b_stride, std::int64_t{1}}, kCuda);
+        };
+        op.a = Tensor(base, DType::bf16, std::array{m, std::int64_t{64}},
+                      std::array{a_stride, std::int64_t{1}}, kCuda);
+        op.b = weights(0);
+        if (gated) op.up = weights(apart);
+        op.out = Tensor(base, DType::bf16, {m, n}, kCuda);
+        return wgmma(op);
+    };
+    EXPECT_EQ(rows(17, 8, kMost - 8, 64, false, 0), "takes it");
+    EXPECT_THAT(rows(17, 8, kMost, 64, false, 0), HasSubstr("k contiguous"));
+    EXPECT_EQ(rows(17, 8, 64, kMost - 8, false, 0), "takes it");
+    EXPECT_THAT(rows(17, 8, 64, kMost, false, 0), HasSubstr("k contiguous"));
+    EXPECT_EQ(rows(17, 8, 64, kMost / 8 - 8, true, 1024), "takes it");
+    EXPECT_THAT(rows(17, 8, 64, kMost / 8, true, 1024), HasSubstr("too far apart"));
+    for (const int sign : {1, -1}) {
+        EXPECT_EQ(rows(17, 8, 64, 64, true, sign * (2 * kMost - 16)), "takes it");
+        EXPECT_THAT(rows(17, 8, 64, 64, true, sign * 2 * kMost), HasSubstr("too far apart"));
+    }
+    constexpr std::int64_t kInt = std::numeric_limits<int>::max();
+    EXPECT_EQ(rows(kInt, 8, 64, 64, false, 0), "takes it");
+    EXPECT_THAT(rows(kInt + 1, 8, 64, 64, false, 0), HasSubstr("beyond 2^31"));
+    EXPECT_EQ(rows(17, kInt - 7, 64, 64, false, 0), "takes it");
+    EXPECT_THAT(rows(17, kInt + 1, 64, 64, false, 0), HasSubstr("beyond 2^31"));
+}
+
+TEST(GemmWgmmaLimits, ToTheLastNumber) {
+    EXPECT_EQ(wgmma("a=bf16[17,8] b=bf16[8,8] out=bf16[17,8]"), "takes it");
+    EXPECT_EQ(wgmma("a=bf16[17,8]+8 b=bf16[8,8]+8 up=bf16[8,8]+8 residual=fp16[17,8]+8 out=bf16[17,8]+8"),
+              "takes it");
+    EXPECT_EQ(wgmma("a=fp8_e4m3[17,16] b=fp8_e4m3[16,16] out=fp8_e4m3[17,16]"), "takes it");
+    EXPECT_EQ(wgmma("a=bf16[17,1]{8,1} b=bf16[8,1]{8,1} out=bf16[17,8]"), "takes it");
+    // One row of weights is never stepped over.
+    EXPECT_THAT(wgmma("a=bf16[99,60]{64,1} b=bf16[1,60] out=bf16[99,1]"), HasSubstr("whole 16 bytes a row"));
+    EXPECT_THAT(wgmma("a=bf16[99,60]{64,1} b=bf16[2,60] out=bf16[99,2]"), HasSubstr("k contiguous"));
+    for (const char* operands : {
+             "a=bf16[99,64] b=bf16[8,64]+4 out=bf16[99,8]",
+             "a=bf16[99,64]{68,1} b=bf16[8,64] out=bf16[99,8]",
+             "a=bf16[99,64] b=bf16[8,64]{56,1} out=bf16[99,8]",
+             "a=bf16[99,64] b=bf16[8,64] up=bf16[8,64]{56,1} out=bf16[99,8]",
+         })
+        EXPECT_THAT(wgmma(operands), HasSubstr("k contiguous")) << operands;
+    for (const char* operands : {
+             "a=bf16[99,64] b=bf16[16,64] residual=bf16[99,16]{8,1} out=bf16[99,16]",
+             "a=bf16[99,64] b=bf16[16,64] residual=bf16[99,16]+4 out=bf16[99,16]",
+             "a=bf16[99,64] b=bf16[12,64] out=bf16[99,12]{16,1}",
+             "a=bf16[99,64] b=bf16[9,64] out=bf16[99,9]{16,1}",
+         })
+        EXPECT_THAT(wgmma(operands), HasSubstr("whole 16 bytes a row")) << operands;
+}
+
+TEST(GemmProblem, OfALoneRowOrColumnTheStrideIsThatOfADenseMatrix) {
+    const auto strides = [](std::int64_t n, std::int64_t k, std::int64_t row, std::int64_t step) {
+        const Tensor t(nullptr, DType::bf16, std::array{n, k}, std::array{row, step}, kCpu);
+        const gemm::WeightStrides s = gemm::weight_strides(t);
+        return std::pair(s.row, s.step);
+    };
+    using Pair = std::pair<std::int64_t, std::int64_t>;
+    EXPECT_EQ(strides(8, 4, 6, 1), Pair(6, 1));
+    EXPECT_EQ(strides(8, 4, 1, 9), Pair(1, 9));
+    EXPECT_EQ(strides(8, 1, 3, 7), Pair(3, 1));
+    EXPECT_EQ(strides(8, 1, 1, 7), Pair(1, 8)) << "n is contiguous";
+    EXPECT_EQ(strides(2, 1, 1, 7), Pair(1, 2));
+    EXPECT_EQ(strides(2, 2, 1, 7), Pair(1, 7));
+    EXPECT_EQ(strides(1, 8, 3, 1), Pair(8, 1));
+    EXPECT_EQ(strides(1, 8, 3, 5), Pair(1, 5));
+    EXPECT_EQ(strides(2, 8, 3, 5), Pair(3, 5));
+    EXPECT_EQ(strides(1, 1, 1, 7), Pair(1, 1));
+    EXPECT_EQ(strides(1, 1, 5, 7), Pair(1, 1));
+    EXPECT_EQ(strides(1, 2, 5, 1), Pair(2, 1));
+    EXPECT_EQ(strides(1, 0, 5, 7), Pair(1, 1));
+    EXPECT_EQ(strides(8, 0, 1, 1), Pair(1, 8));
+    EXPECT_EQ(strides(8, 0, 0, 1), Pair(0, 1));
+}
+
+TEST(GemmProblem, WhichAxisOfTheWeightsIsContiguous) {
+    EXPECT_TRUE(gemm::is_tn({5, 1}));
+    EXPECT_TRUE(gemm::is_tn({1, 1}));
+    EXPECT_FALSE(gemm::is_tn({1, 2}));
+    EXPECT_TRUE(gemm::is_nn({1, 2}));
+    EXPECT_TRUE(gemm::is_nn({1, 9}));
+    EXPECT_FALSE(gemm::is_nn({1, 1})) << "rows that are one another's";
+    EXPECT_FALSE(gemm::is_nn({2, 9}));
+}
+
+TEST(GemmProblem, CountsRowsAndStrides) {
+    with_gemm(
+        "a=bf16[2,3,16]{96,32,1} b=bf16[8,16]{1,9} residual=bf16[2,3,8]{60,20,1} out=bf16[2,3,8]{30,10,1}",
+        [](const Gemm& op) {
+            const gemm::Problem p = gemm::problem(op);
+            EXPECT_EQ((std::array{p.m, p.n, p.k}), (std::array<std::int64_t, 3>{6, 8, 16}));
+            EXPECT_EQ((std::array{p.a_stride, p.residual_stride, p.out_stride}),
+                      (std::array<std::int64_t, 3>{32, 20, 10}));
+            EXPECT_EQ(p.up.row, 0);
+        });
+    with_gemm("a=bf16[1,16]{40,1} b=bf16[1,16] up=bf16[1,16]{7,1} out=bf16[1,1]{5,1}", [](const Gemm& op) {
+        const gemm::Problem p = gemm::problem(op);
+        EXPECT_EQ((std::array{p.m, p.n, p.k}), (std::array<std::int64_t, 3>{1, 1, 16}));
+        EXPECT_EQ((std::array{p.a_stride, p.residual_stride, p.out_stride}),
+                  (std::array<std::int64_t, 3>{16, 0, 1}));
+        EXPECT_EQ(p.up.row, 16);
+    });
+    with_gemm("a=bf16[5,16] b=bf16[0,16] out=bf16[5,0]",
+              [](const Gemm& op) { EXPECT_EQ(gemm::problem(op).m, 0); });
+}
+
+int splits(std::int64_t tiles, std::int64_t k, int max_cluster = 8) {
+    DeviceInfo device = *find_device("h200");
+    device.max_cluster = max_cluster;
+    Gemm op{};
+    op.a = Tensor(nullptr, DType::bf16, {16, k});
+    op.b = Tensor(nullptr, DType::bf16, {64 * tiles, k});
+    op.out = Tensor(nullptr, DType::bf16, {16, 64 * tiles});
+    return gemm::mma_config(op, device).splits;
+}
+
+TEST(GemmPolicy, SplitsFillTheCardAndAreFourStepsLong) {
+    EXPECT_EQ(splits(1, 64 * 7), 1);
+    EXPECT_EQ(splits(1, 64 * 8), 2);
+    EXPECT_EQ(splits(1, 64 * 15), 2);
+    EXPECT_EQ(splits(1, 64 * 16), 4);
+    EXPECT_EQ(splits(1, 64 * 31), 4);
+    EXPECT_EQ(splits(1, 64 * 32), 8);
+    EXPECT_EQ(splits(1, 64 * 999), 8) << "the most that every card has";
+    EXPECT_EQ(splits(1, 64 * 999, 16), 8);
+    EXPECT_EQ(splits(1, 64 * 999, 4), 4);
+    EXPECT_EQ(splits(1, 64 * 999, 2), 2);
+    EXPECT_EQ(splits(1, 64 * 999, 1), 1);
+    // 264 are two blocks on each of 132 multiprocessors.
+    EXPECT_EQ(splits(33, 64 * 999), 8);
+    EXPECT_EQ(splits(34, 64 * 999), 4);
+    EXPECT_EQ(splits(66, 64 * 999), 4);
+    EXPECT_EQ(splits(67, 64 * 999), 2);
+    EXPECT_EQ(splits(132, 64 * 999), 2);
+    EXPECT_EQ(splits(133, 64 * 999), 1);
+}
+
+}  // namespace
+}  // namespace weft
