@@ -12,7 +12,10 @@ inline const char* decline_attention(const Attention& op, std::int64_t most_head
     for (const Tensor* t : {&op.q, &op.k, &op.v, &op.out}) {
         if (!is_dense(*t, DType::fp16)) return "takes dense tensors of halves";
     }
-    if (op.kv_lengths || op.key_mask || op.lse) return "attends to all keys, or causally, and keeps no lse";
+    const bool window = op.window_left >= 0 || op.window_right >= 0;
+    if (op.kv_lengths || op.key_mask || op.key_limits || op.lse || window)
+        return "attends to all keys, or causally, and keeps no lse";
+    if (op.softcap > 0 || op.sinks) return "takes scores as they are, of keys alone";
     return op.q.dim(3) <= most_head_dim ? nullptr : "takes smaller heads";
 }
 

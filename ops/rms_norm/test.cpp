@@ -251,11 +251,11 @@ TEST(RmsNorm, OperandsBesideTheRow) {
          "vectors=1x8"},
         {"rms_norm x=bf16[600,408] weight=fp32[408] bias=fp16[408] residual=bf16[600,408] gate=fp32[600,408] "
          "residual_out=bf16[600,408] out=bf16[600,408] weight_offset=1",
-         "vectors=2x8"},
-        {"rms_norm x=fp16[7,5000] weight=fp32[5000] out=fp8_e4m3[7,5000] token_scale=fp32[7]", "vectors=4x8"},
+         "vectors=4x8"},
+        {"rms_norm x=fp16[7,5000] weight=fp32[5000] out=fp8_e4m3[7,5000] token_scale=fp32[7]", "vectors=2x8"},
         {"rms_norm x=bf16[7,4104] mod_index=int64[7] mod_scale=bf16[5,4104] mod_shift=bf16[5,4104] "
          "out=bf16[7,4104]",
-         "vectors=4x8"},
+         "vectors=2x8"},
         {"rms_norm x=bf16[2,3,2048] weight=fp32[2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] "
          "out=fp8_e4m3[2,3,2048] scale=fp32[1]",
          "vectors=1x8"},

@@ -6,7 +6,7 @@ import contextlib
 import json
 import random
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -220,7 +220,7 @@ def run(
     return rows
 
 
-def pairs(rows: list[EvidenceRow]) -> list[Comparison]:
+def pairs(rows: Iterable[EvidenceRow]) -> list[Comparison]:
     """comparisons(), in which the baseline's time is the faster of its two: what tells the noise measures the same code
     again, and what the two differ by must not pass for a gain."""
     found = comparisons(rows)
