@@ -396,7 +396,7 @@ def gated_activation(
     gate_bias: _Array | None = None,
     up_bias: _Array | None = None,
     *,
-    activation: Literal["silu", "gelu_tanh", "gelu_erf"] = "silu",
+    activation: Literal["silu", "gelu_tanh", "gelu_erf", "gelu_quick", "sigmoid", "relu"] = "silu",
     rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     token_scale: None = None,
@@ -423,7 +423,7 @@ def gated_activation(
             gate_scale.
         gate_bias: [hidden] fp32, bf16, fp16. Added to every row of gate first.
         up_bias: [hidden] fp32, bf16, fp16. Added to every row of up first.
-        activation: The activation. One of silu, gelu_tanh, gelu_erf.
+        activation: The activation. One of silu, gelu_tanh, gelu_erf, gelu_quick, sigmoid, relu.
         rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
         out: [... hidden] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The product. May be the
             memory of gate or up.
@@ -447,9 +447,9 @@ def gated_activation(
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
     Numerics: (16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 +
-        2·gate² for a negative gate), and 2⁻¹²⁵·|gate·up| where the exponential overflows; fewer bits
-        add 2·ε₃₂, and a scale that is found its own error; biases ε₃₂ of each sum times the slope; with
-        rounding=eager what the activation's rounding may change, and nothing else.
+        2·gate² for a negative gate; relu: 2), and 2⁻¹²⁵·|gate·up| where the exponential overflows;
+        fewer bits add 2·ε₃₂, and a scale that is found its own error; biases ε₃₂ of each sum times the
+        slope; with rounding=eager what the activation's rounding may change, and nothing else.
     Replaces: gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16,
         silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul; silu_mul_bitexact, bias_glu of SGLang's
         diffusion kernels.
@@ -466,7 +466,7 @@ def gated_activation(
     gate_bias: _Array | None = None,
     up_bias: _Array | None = None,
     *,
-    activation: Literal["silu", "gelu_tanh", "gelu_erf"] = "silu",
+    activation: Literal["silu", "gelu_tanh", "gelu_erf", "gelu_quick", "sigmoid", "relu"] = "silu",
     rounding: Literal["fused", "eager"] = "fused",
     out: _Array | None = None,
     token_scale: _Array | bool | None = None,
