@@ -121,8 +121,7 @@ inline const Contract& GatedActivation::contract() {
                     {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::gelu_quick,
                      Activation::sigmoid, Activation::relu},
                     "the activation")
-            .option("rounding", &Op::rounding, {"fused", "eager"},
-                    "once at the end, or as PyTorch's operators")
+            .option("rounding", &Op::rounding, {"fused", "eager"}, "once, or as PyTorch's operators")
             .require(gated_activation_rules::source)
             .require(gated_activation_rules::codes)
             .require(gated_activation_rules::eager)
@@ -130,15 +129,13 @@ inline const Contract& GatedActivation::contract() {
             .tolerance(
                 "(16 + 5·|t|·(1 − σ(t)))·ε₃₂·|act(gate)·up|, t the sigmoid's argument (gelu_erf: 16 + "
                 "2·gate² for a negative gate; relu: 2), and 2⁻¹²⁵·|gate·up| where the exponential overflows; "
-                "fewer "
-                "bits add 2·ε₃₂, and a scale that is found its own error; biases ε₃₂ of each sum times the "
-                "slope; with rounding=eager what the activation's rounding may change, and nothing else")
+                "fewer bits add 2·ε₃₂, and a scale that is found its own error; biases ε₃₂ of each sum times "
+                "the slope; with rounding=eager what the activation's rounding may change, and nothing else")
             .sizes("hidden", {1, 7, 8, 48, 64, 100, 256, 1000, 4096})
             .source(
                 "gated linear units (arXiv:2002.05202); gate_geglu*, geglu_fp8_static_fp16, "
                 "silu_mul_split_fp8_fp16, silu_and_mul, gelu_and_mul; silu_mul_bitexact, bias_glu of "
-                "SGLang's "
-                "diffusion kernels");
+                "SGLang's diffusion kernels");
     return contract;
 }
 
