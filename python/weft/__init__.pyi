@@ -424,7 +424,7 @@ def gated_activation(
         gate_bias: [hidden] fp32, bf16, fp16. Added to every row of gate first.
         up_bias: [hidden] fp32, bf16, fp16. Added to every row of up first.
         activation: The activation. One of silu, gelu_tanh, gelu_erf, gelu_quick, sigmoid, relu.
-        rounding: Once at the end, or as PyTorch's operators. One of fused, eager.
+        rounding: Once, or as PyTorch's operators. One of fused, eager.
         out: [... hidden] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. The product. May be the
             memory of gate or up.
         token_scale: [...] fp32. Each row's own scale, amax / max. Only where out is stored in fewer bits.
