@@ -41,14 +41,9 @@ function(weft_test name)
       set_property(SOURCE "${_source}" APPEND PROPERTY COMPILE_DEFINITIONS
                    WEFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     endif()
-    # Without it the tests of what calls a vendor's library would compile to nothing, and nobody would miss them.
-    foreach(_part CUDA CUBLASLT)
-      file(STRINGS "${_source}" _asks REGEX WEFT_HAS_${_part} LIMIT_COUNT 1)
-      if(_asks AND WEFT_HAS_${_part})
-        set_property(SOURCE "${_source}" APPEND PROPERTY COMPILE_DEFINITIONS WEFT_HAS_${_part}=1)
-      endif()
-    endforeach()
   endforeach()
+  # Without it the tests of what calls a vendor's library would compile to nothing, and nobody would miss them.
+  weft_tell_parts(${ARGN})
   if(name MATCHES "^(emulator|kit)$")
     # These hold kernels of their own.
     target_compile_definitions(test_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:WEFT_EMULATOR>)

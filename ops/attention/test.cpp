@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/attention/policy.h"
+#include "ops/attention/test_config.h"
 #include "tests/ops/emulated.h"
 #include "verify/verify.h"
 #include "weft/case.h"
@@ -193,18 +194,8 @@ TEST(AttentionPolicy, FillsAHopperCard) {
 // ------------------------------------------------
 
 #if WEFT_HAS_EMULATOR
+using test::config_of;
 using test::verify_as;
-
-attention::Config config_of(const char* line, const char* device) {
-    Case c = Case::parse(line);
-    c.infer();
-    attention::Config config;
-    c.with_call(kCuda, [&](const void* call) {
-        config =
-            attention::choose(attention::Problem(*static_cast<const Attention*>(call)), *find_device(device));
-    });
-    return config;
-}
 
 TEST(AttentionKernel, SplitsAndMerges) {
     const char* lines[] = {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/attention/test_config.h"
 #include "ops/attention/wgmma.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
@@ -288,16 +289,7 @@ TEST(AttentionOptions, TheCapKeepsItsBound) {
 }
 
 #if WEFT_HAS_EMULATOR
-attention::Config chosen(const std::string& line, const char* device) {
-    Case c = Case::parse(line);
-    c.infer();
-    attention::Config config;
-    c.with_call(kCuda, [&](const void* call) {
-        config =
-            attention::choose(attention::Problem(*static_cast<const Attention*>(call)), *find_device(device));
-    });
-    return config;
-}
+using test::config_of;
 
 TEST(AttentionOptions, SplitsAndGroupsShareThem) {
     const char* lines[] = {
@@ -310,14 +302,14 @@ TEST(AttentionOptions, SplitsAndGroupsShareThem) {
         "attention q=bf16[1,1,1,128] k=bf16[1,900,1,128] v=bf16[1,900,1,128] key_limits=int32[1,1] softcap=1 "
         "scale=1"};
     for (const char* line : lines) {
-        EXPECT_GT(chosen(line, "h200").splits, 1) << line;
+        EXPECT_GT(config_of(line, "h200").splits, 1) << line;
         const Outcome outcome = test::verify_as(line, "h200");
         EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
     }
     const char* groups =
         "attention q=bf16[40,1,2,24] k=bf16[40,300,1,24] v=bf16[40,300,1,24] key_limits=int32[40,1] "
         "sinks=fp32[2]";
-    EXPECT_GE(chosen(groups, "h200").groups, 2);
+    EXPECT_GE(config_of(groups, "h200").groups, 2);
     EXPECT_TRUE(test::verify_as(groups, "h200").passed);
 }
 
