@@ -62,7 +62,7 @@ void launch_attention(const Attention& op, Context& context) {
     }
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    const auto launch = attention::has_options(op)
+    const auto launch = problem.options
                             ? (bf16 ? launch_flash<kit::bf16, true> : launch_flash<kit::half, true>)
                             : (bf16 ? launch_flash<kit::bf16, false> : launch_flash<kit::half, false>);
     launch(p, config, blocks, context.stream());

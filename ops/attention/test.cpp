@@ -8,6 +8,7 @@
 #include "ops/attention/policy.h"
 #include "ops/attention/test_config.h"
 #include "tests/ops/emulated.h"
+#include "tests/ops/support.h"
 #include "verify/verify.h"
 #include "weft/case.h"
 #include "weft/roofline.h"
@@ -17,42 +18,35 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string rejection(const char* line) {
-    try {
-        Case c = Case::parse(line);
-        c.infer();
-        c.check();
-    } catch (const Error& e) {
-        return e.what();
-    }
-    return "accepted";
-}
-
 TEST(Attention, RejectsWhatTheContractExcludes) {
-    EXPECT_THAT(rejection("attention k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=bf16[1,4,4,8]"),
+    EXPECT_THAT(test::open_rejection("attention k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=bf16[1,4,4,8]"),
                 HasSubstr("attention.q: is required"));
     EXPECT_THAT(
-        rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,16] v=bf16[1,9,2,16]"),
+        test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,16] v=bf16[1,9,2,16]"),
         HasSubstr("attention.k: expected [batch=1, kv_tokens=9, kv_heads=2, head_dim=8], got [1, 9, 2, 16]"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,3,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=bf16[1,4,3,8]"),
-                HasSubstr("attention.q: expected q_heads to be a multiple of kv_heads=2, got 3"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=fp16[1,9,2,8] v=bf16[1,9,2,8]"),
+    EXPECT_THAT(
+        test::open_rejection("attention q=bf16[1,4,3,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=bf16[1,4,3,8]"),
+        HasSubstr("attention.q: expected q_heads to be a multiple of kv_heads=2, got 3"));
+    EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,8] k=fp16[1,9,2,8] v=bf16[1,9,2,8]"),
                 HasSubstr("attention.k: expected q's dtype bf16, got fp16"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=fp32[1,9,2,8]"),
+    EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=fp32[1,9,2,8]"),
                 HasSubstr("attention.v: expected q's dtype bf16, got fp32"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=fp32[1,4,4,8]"),
-                HasSubstr("attention.out: expected q's dtype bf16, got fp32"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,257] k=bf16[1,9,2,257] v=bf16[1,9,2,257]"),
+    EXPECT_THAT(
+        test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=fp32[1,4,4,8]"),
+        HasSubstr("attention.out: expected q's dtype bf16, got fp32"));
+    EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,257] k=bf16[1,9,2,257] v=bf16[1,9,2,257]"),
                 HasSubstr("attention.q: expected head_dim in [1, 256], got 257"));
-    EXPECT_THAT(rejection("attention q=int8[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8]"),
+    EXPECT_THAT(test::open_rejection("attention q=int8[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8]"),
                 HasSubstr("attention.q: expected dtype fp32, bf16, fp16, got int8"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,8]{256,64,16,2} k=bf16[1,9,2,8] v=bf16[1,9,2,8]"),
-                HasSubstr("attention.q: the last axis must be contiguous"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] kv_lengths=int64[1]"),
-                HasSubstr("attention.kv_lengths: expected dtype int32, got int64"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] scale=-1"),
+    EXPECT_THAT(
+        test::open_rejection("attention q=bf16[1,4,4,8]{256,64,16,2} k=bf16[1,9,2,8] v=bf16[1,9,2,8]"),
+        HasSubstr("attention.q: the last axis must be contiguous"));
+    EXPECT_THAT(
+        test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] kv_lengths=int64[1]"),
+        HasSubstr("attention.kv_lengths: expected dtype int32, got int64"));
+    EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] scale=-1"),
                 HasSubstr("expected a value in [0, 1000000]"));
-    EXPECT_THAT(rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] scale=1e-40"),
+    EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] scale=1e-40"),
                 HasSubstr("attention.scale: expected 0 or a normal number"));
 }
 

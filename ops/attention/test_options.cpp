@@ -11,6 +11,7 @@
 #include "ops/attention/test_config.h"
 #include "ops/attention/wgmma.h"
 #include "tests/ops/emulated.h"
+#include "tests/ops/support.h"
 #include "weft/case.h"
 
 namespace weft {
@@ -20,16 +21,7 @@ using ::testing::HasSubstr;
 
 const std::string kTensors = "attention q=bf16[2,5,4,64] k=bf16[2,9,2,64] v=bf16[2,9,2,64] ";
 
-std::string rejection(const std::string& more) {
-    try {
-        Case c = Case::parse(kTensors + more);
-        c.infer();
-        c.check();
-    } catch (const Error& e) {
-        return e.what();
-    }
-    return "accepted";
-}
+std::string rejection(const std::string& more) { return test::open_rejection(kTensors + more); }
 
 TEST(AttentionOptions, RejectsWhatTheContractExcludes) {
     EXPECT_EQ(rejection("window_left=0 window_right=-1 softcap=30 key_limits=int32[2,5] sinks=fp32[4]"),

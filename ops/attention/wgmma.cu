@@ -59,7 +59,7 @@ void launch_attention_wgmma(const Attention& op, Context& context) {
     const AttentionParams p = parameters(op, problem, config.rows, config.splits);
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    const auto launch = attention::has_options(op)
+    const auto launch = problem.options
                             ? (bf16 ? launch_wgmma_as<kit::bf16, true> : launch_wgmma_as<kit::half, true>)
                             : (bf16 ? launch_wgmma_as<kit::bf16, false> : launch_wgmma_as<kit::half, false>);
     launch(p, op, config, blocks, context.stream());

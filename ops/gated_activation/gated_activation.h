@@ -13,8 +13,8 @@ namespace weft {
 // out = act(gate) · up, computed in fp32 and rounded once.
 //
 // act is silu x/(1+e^−x) (SwiGLU), gelu_tanh 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) or gelu_erf x·Φ(x) (GEGLU),
-// gelu_quick x/(1+e^(−1.702·x)), sigmoid (GLU) or relu (ReGLU). Gate and up come as one tensor of two halves (`x`, the gate first: what a merged projection writes) or as two
-// tensors.
+// gelu_quick x/(1+e^(−1.702·x)), sigmoid (GLU) or relu (ReGLU). Gate and up come as one tensor of two halves (`x`, the
+// gate first: what a merged projection writes) or as two tensors.
 //
 // `gate_bias` and `up_bias` are added to each row first: what the projection before has not added.
 //

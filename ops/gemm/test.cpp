@@ -10,6 +10,7 @@
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/policy.h"
 #include "ops/gemm/tolerance.h"
+#include "tests/ops/support.h"
 #include "verify/fuzz.h"
 #include "verify/verify.h"
 #include "verify/workload.h"
@@ -20,17 +21,9 @@ namespace weft {
 namespace {
 
 using gemm::MmaConfig;
+using test::rejection;
 using ::testing::HasSubstr;
 using ::testing::StrEq;
-
-std::string rejection(const char* line) {
-    try {
-        Case::parse(line).check();
-    } catch (const Error& e) {
-        return e.what();
-    }
-    return "accepted";
-}
 
 TEST(Gemm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("gemm b=bf16[8,16] out=bf16[4,8]"), HasSubstr("gemm.a: is required"));

@@ -15,16 +15,8 @@
 namespace weft {
 namespace {
 
+using test::rejection;
 using ::testing::HasSubstr;
-
-std::string rejection(const char* line) {
-    try {
-        Case::parse(line).check();
-    } catch (const Error& e) {
-        return e.what();
-    }
-    return "accepted";
-}
 
 TEST(LayerNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("layer_norm x=int8[4,8] out=bf16[4,8]"), HasSubstr("layer_norm.x: expected dtype"));

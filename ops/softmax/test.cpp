@@ -6,24 +6,17 @@
 #include <cmath>
 
 #include "tests/ops/emulated.h"
+#include "tests/ops/support.h"
 #include "weft/case.h"
 #include "weft/op.h"
 
 namespace weft {
 namespace {
 
+using test::rejection;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsNan;
-
-std::string rejection(const char* line) {
-    try {
-        Case::parse(line).check();
-    } catch (const Error& e) {
-        return e.what();
-    }
-    return "accepted";
-}
 
 std::vector<float> softmax(std::vector<float> x, float scale = 1) {
     const Device device = WEFT_HAS_EMULATOR ? kEmulator : kCpu;

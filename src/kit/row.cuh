@@ -7,8 +7,9 @@
 //   store  store_row(RowOutput) of kit/row_store.cuh: 16 bits, fp32, or fp8 with a static scale or one a row.
 //
 // A kernel is compiled for a RowForm. Here are the uniform ones, which production calls: all that is read is stored
-// alike, or all but the operands beside the row, and a thread's loads are all on their way before the first is needed.
-// All other calls take the op's mixed kernels (kit/mixed_row.cuh).
+// alike, and a thread's loads are all on their way before the first is needed. Where only the operands beside the row are
+// not stored so, the row itself is loaded like this and they follow one vector after the other (SideSlice). All other
+// calls take the op's mixed kernels (kit/mixed_row.cuh).
 //
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 #pragma once

@@ -110,13 +110,13 @@ __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNor
     }
 }
 
-// Where operands beside the row are stored in dtypes of their own or lie in places of their own, or a modulation follows the
-// weight. Which of them are there, a residual and fewer bits is found out here; of each one vector is held.
+// Where operands beside the row are stored in dtypes of their own or lie in places of their own, or a modulation follows
+// the weight. Which of them are there, a residual and fewer bits is found out here; of each one vector is held.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics statistics) {
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape, &p.places);
-    using Side = SideSlice<N, V, 1>;
+    using Side = SideSlice<N, V>;
     Side weight, bias, mod_scale, mod_shift;
     const RowAffine& mod = p.maps[1];
     float scale = 1.0f;
@@ -141,8 +141,8 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     const auto map = [&](int v, float (&x)[N], const Moments& moments, const RowAffine& by, Side& scales,
                          Side& shifts) {
         float w[N], b[N];
-        scales.get(v, w);
-        shifts.get(v, b);
+        scales.get(w);
+        shifts.get(b);
 #pragma unroll
         for (int i = 0; i < N; ++i) x[i] = (x[i] - moments.shift) * moments.scale * (w[i] + by.offset) + b[i];
         scales.pass(row.part, v, again);
@@ -154,8 +154,8 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     });
 }
 
-// All else: a weight beside modulations, operands of other dtypes or of scattered rows, single elements, two outputs, rows
-// that are no whole vectors, and those that no registers hold.
+// All else: rows of another dtype than their residual or output, fp32 rows with other operands, single elements, tanh, two
+// outputs, rows that are no whole vectors, and those that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
@@ -188,7 +188,8 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
 //         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
-//         modulation and gate are of any dtype of 16 or 32 bits, and rows of any place. Mixed: scales of groups: no row is ragged
+//         modulation and gate are of any dtype of 16 or 32 bits, and rows of any place. Mixed: scales of groups: no row
+//         is ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();

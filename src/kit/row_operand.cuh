@@ -228,10 +228,10 @@ class RowSlice {
     const T* from_ = nullptr;
 };
 
-// The same of an operand whose dtype the kernel asks for where it runs: fp32, or 16 bits.
-template <int N, int V, int kHeld = V>
+// The same of an operand whose dtype the kernel asks for where it runs: fp32, or 16 bits. One vector is held at a time.
+template <int N, int V>
 class SideSlice {
-    static_assert(N == 8 && V % kHeld == 0 && !fills_registers(V));
+    static_assert(N == 8 && !fills_registers(V));
 
    public:
     __device__ __forceinline__ void load_or(float fill, const RowPart& part, const RowOperand& from) {
@@ -241,14 +241,11 @@ class SideSlice {
             Vec<float, N> padding;
 #pragma unroll
             for (int i = 0; i < N; ++i) padding[i] = fill;
-#pragma unroll
-            for (auto& held : held_) held = as_words(padding);
+            held_ = as_words(padding);
             return;
         }
         from_ = static_cast<const char*>(from.data) + part.offset(from) * stored_bytes(dtype_);
-        part.each<N, V>([&](int v, int index) {
-            if (v < kHeld) held_[v] = fetch(index);
-        });
+        fetch(part, 0);
     }
     // Tells L2 of what load_or and pass will ask for, unless rows share it.
     __device__ __forceinline__ static void announce(const RowPart& part, const RowOperand& later) {
@@ -258,36 +255,34 @@ class SideSlice {
         part.each<N, V>([&](int, int index) { prefetch_l2(from + index * bytes); });
     }
 
-    __device__ __forceinline__ void get(int v, float (&to)[N]) const {
-        const Words<float, N>& held = held_[v % kHeld];
+    __device__ __forceinline__ void get(float (&to)[N]) const {
         with_wide_type(dtype_, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
             Words<T, N> words;
-            memcpy(&words, &held, sizeof(words));
+            memcpy(&words, &held_, sizeof(words));
             to_floats(as_vector<T, N>(words), to);
         });
     }
 
-    // Slot v has been used: as RowSlice's.
+    // Slot v has been used: its place is for the next or, where all are used `again`, for the first one.
     __device__ __forceinline__ void pass(const RowPart& part, int v, bool again) {
-        const int later = (v + kHeld) % V;
-        if ((later <= v && !again) || from_ == nullptr) return;
-        const int at = part.index<N, V>(later);
-        if (at < static_cast<int>(part.dim)) held_[v % kHeld] = fetch(at);
+        const int later = (v + 1) % V;
+        if (later == v || (later < v && !again) || from_ == nullptr) return;
+        fetch(part, later);
     }
 
    private:
     // Of 16 bits the first half holds all.
-    __device__ __forceinline__ Words<float, N> fetch(int index) const {
-        Words<float, N> words;
+    __device__ __forceinline__ void fetch(const RowPart& part, int v) {
+        const int index = part.index<N, V>(v);
+        if (index >= static_cast<int>(part.dim)) return;
         const auto* at = reinterpret_cast<const Words<float, N>::Word*>(from_ + std::int64_t{index} *
                                                                                     stored_bytes(dtype_));
-        words.at[0] = kit::load(at);
-        if (dtype_ == DType::fp32) words.at[1] = kit::load(at + 1);
-        return words;
+        held_.at[0] = kit::load(at);
+        if (dtype_ == DType::fp32) held_.at[1] = kit::load(at + 1);
     }
 
-    Words<float, N> held_[kHeld];
+    Words<float, N> held_;
     const char* from_ = nullptr;
     DType dtype_ = DType::fp32;
 };

@@ -48,8 +48,8 @@ inline std::string to_string(const RowPlan& plan) {
 // and whether there is a residual, it knows as well: a branch that is not taken still costs instructions and registers.
 // Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs. So
 // do kernels of a row of 16 bits with operands beside it that are stored in dtypes of their own, or whose rows an index
-// picks, or with a modulation beside a weight: a checkpoint's weights in fp32, a diffusion model's modulation. The mixed kernels, of which an op has two,
-// decide all else there.
+// picks, or with a modulation beside a weight: a checkpoint's weights in fp32, a diffusion model's modulation. The mixed
+// kernels, of which an op has two, decide all else there.
 struct RowForm {
     bool uniform = false;
     bool bias = true;  // is there; of eight vectors: may be, like the next two

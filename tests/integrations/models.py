@@ -56,6 +56,11 @@ def changed(got: torch.Tensor, expected: torch.Tensor) -> float:
     return (got.float() - expected.float()).abs().max().item()
 
 
+def rms(got: torch.Tensor, expected: torch.Tensor) -> float:
+    """The same in the mean: what rounds in another order is off by as much, but not in the same places."""
+    return (got.float() - expected.float()).square().mean().sqrt().item()
+
+
 IDS = tokens()
 PADDED = torch.ones_like(IDS)
 PADDED[0, :4] = 0

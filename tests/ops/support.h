@@ -21,6 +21,16 @@ inline std::string rejection(const std::string& line) {
     }
     return "accepted";
 }
+// The same of a line that leaves outputs open.
+inline std::string open_rejection(const std::string& line) {
+    try {
+        Case c = Case::parse(line);
+        c.infer();
+        return rejection(c.line());
+    } catch (const Error& e) {
+        return e.what();
+    }
+}
 
 // The message that running `op` ends with, or "ran".
 template <class Op>
