@@ -310,7 +310,7 @@ TEST(AttentionOptions, OnWgmma) {
         test::expect_right("attention " + line, "flash_wgmma", config, values);
     };
     right(
-        "q=bf16[1,100,2,64] k=bf16[1,700,1,64] v=bf16[1,700,1,64] lse=fp32[1,2,100] causal=true "
+        "q=bf16[1,100,2,64] k=bf16[1,500,1,64] v=bf16[1,500,1,64] lse=fp32[1,2,100] causal=true "
         "window_left=150",
         "2 blocks share");
     right(
@@ -322,7 +322,7 @@ TEST(AttentionOptions, OnWgmma) {
         "lse=fp32[1,8,20]",
         "2 blocks share");
     right(
-        "q=bf16[3,50,4,64] k=bf16[3,500,1,64] v=bf16[3,500,1,64] kv_lengths=int32[3] key_mask=uint8[3,500] "
+        "q=bf16[3,50,4,64] k=bf16[3,300,1,64] v=bf16[3,300,1,64] kv_lengths=int32[3] key_mask=uint8[3,300] "
         "sinks=fp32[4] causal=true window_left=70 softcap=5 lse=fp32[3,4,50]",
         "1 blocks share");
     right(

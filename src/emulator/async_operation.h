@@ -1,7 +1,9 @@
 // The inside of the asynchronous proxy: operations on their way, and the queue that performs them.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/async_proxy.h"
@@ -110,8 +112,11 @@ class AsyncProxy {
     void* next_reader() { return next_of(readers_, reader_turn_); }
 
    private:
-    std::vector<Operation> operations_;  // in the order of their issue
+    std::deque<Operation> operations_;  // in the order of their issue
     size_t count_ = 0;
+    // Blocks hand results over by thousands of 16-byte stores: those are found by their place, the few others in turn.
+    std::unordered_map<const char*, const AsyncOperation*> chunk_stores_;
+    std::vector<const AsyncOperation*> others_;
     unsigned eagerness_ = 0;  // 0: only when no thread can run; 1: at once; else one chance in so many
     static void* next_of(std::vector<void*>& fibers, size_t& turn);
     std::vector<void*> fibers_, readers_;

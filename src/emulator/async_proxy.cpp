@@ -74,6 +74,20 @@ const char* collision(const AsyncOperation& now, const AsyncOperation& before) {
     return nullptr;
 }
 
+void check_apart(const AsyncOperation& now, const AsyncOperation& before) {
+    if (before.line && before.line == now.line) return;  // in order
+    if (const char* how = collision(now, before)) {
+        fault(fmt::format("{} {} {} ({})", now.what, how, before.what, place(before.where)));
+    }
+}
+
+// Where the operation writes one whole chunk of 16 bytes, and touches no more; else null.
+const char* stored_chunk(const AsyncOperation& operation) {
+    if (!operation.reads.empty() || operation.writes.size() != 1) return nullptr;
+    const auto [first, end] = operation.writes.front();
+    return end - first == 16 && reinterpret_cast<uintptr_t>(first) % 16 == 0 ? first : nullptr;
+}
+
 }  // namespace
 
 Block* owner_of(Runtime& runtime, const void* shared) {
@@ -241,15 +255,19 @@ void AsyncProxy::start(Runtime& runtime) {
 
 void AsyncProxy::clear() {
     operations_.clear();
+    chunk_stores_.clear();
+    others_.clear();
     count_ = 0;
 }
 
 void AsyncProxy::submit(Runtime& runtime, const Operation& operation) {
-    for (const Operation& before : operations_) {
-        if (before->line && before->line == operation->line) continue;  // in order
-        if (const char* how = collision(*operation, *before)) {
-            fault(fmt::format("{} {} {} ({})", operation->what, how, before->what, place(before->where)));
-        }
+    if (const char* chunk = stored_chunk(*operation)) {
+        for (const AsyncOperation* before : others_) check_apart(*operation, *before);
+        const auto [at, is_new] = chunk_stores_.emplace(chunk, operation.get());
+        if (!is_new) check_apart(*operation, *at->second);
+    } else {
+        for (const Operation& before : operations_) check_apart(*operation, *before);
+        others_.push_back(operation.get());
     }
     operations_.push_back(operation);
     count_ = operations_.size();
@@ -264,8 +282,9 @@ WEFT_UNINSTRUMENTED bool AsyncProxy::due(Runtime& runtime) const {
 void AsyncProxy::perform_one(Runtime& runtime) {
     const Unobserved scope;
     size_t index = runtime.order == 0 ? 0 : runtime.random(count_);
-    for (size_t i = 0; i < index; ++i) {
-        if (operations_[i]->line && operations_[i]->line == operations_[index]->line) index = i;
+    const void* line = operations_[index]->line;
+    for (size_t i = 0; line && i < index; ++i) {
+        if (operations_[i]->line == line) index = i;
     }
     const Operation operation = operations_[index];
     Thread* running = current_thread;
@@ -278,7 +297,14 @@ void AsyncProxy::perform_one(Runtime& runtime) {
     }
     current_thread = running;
     operation->sources_read = true;
-    if (operation->done) operations_.erase(operations_.begin() + static_cast<ptrdiff_t>(index));
+    if (operation->done) {
+        operations_.erase(operations_.begin() + static_cast<ptrdiff_t>(index));
+        if (const char* chunk = stored_chunk(*operation)) {
+            chunk_stores_.erase(chunk);
+        } else {
+            std::erase(others_, operation.get());
+        }
+    }
     count_ = operations_.size();
     Thread* thread = operation->waiting;
     operation->waiting = nullptr;

@@ -6,6 +6,7 @@
 #include "kit/ptx/cluster.cuh"
 #include "kit/ptx/shuffle.cuh"
 #include "kit/ptx/store_async.cuh"
+#include "kit/ptx/tma.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -206,11 +207,11 @@ struct Landing {
     kit::Mbarrier barrier;
 };
 
-enum class Hand { right, too_few_bytes, too_many_bytes, no_wait };
+enum class Hand { right, too_few_bytes, too_many_bytes, no_wait, twice, under_a_copy, over_a_copy };
 
-// Block 0 hands a row of float4 to block 1.
+// Block 0 hands a row of float4 to block 1. `more`: what a copy brings there as well, where one is planted.
 template <Hand F>
-__global__ void hand_over(float* out) {
+__global__ void hand_over(const float* more, float* out) {
     kit::Mbarrier* landed = &kit::block_shared<Landing>().barrier;
     float4* row = kit::dynamic_shared<float4>();
     if (threadIdx.x == 0) {
@@ -221,7 +222,20 @@ __global__ void hand_over(float* out) {
     }
     kit::cluster_sync();
     const auto value = static_cast<float>(threadIdx.x);
-    if (kit::cluster_rank() == 0) return kit::store_async(row + threadIdx.x, {value, 0, 0, value}, landed, 1);
+    const auto hand = [&](unsigned i) { kit::store_async(row + i, {value, 0, 0, value}, landed, 1); };
+    const auto copy = [&] { kit::bulk_load(row, more, 512, landed); };
+    if (F == Hand::under_a_copy || F == Hand::over_a_copy) {
+        if (kit::cluster_rank() == 0 || threadIdx.x != 0) return;
+        if (F == Hand::under_a_copy) copy();
+        hand(3);
+        if (F == Hand::over_a_copy) copy();
+        return;
+    }
+    if (kit::cluster_rank() == 0) {
+        hand(threadIdx.x);
+        if (F == Hand::twice && threadIdx.x == 31) hand(30);
+        return;
+    }
     if (F != Hand::no_wait) kit::mbarrier_wait<true>(landed, 0);
     out[threadIdx.x] = row[threadIdx.x].w;
 }
@@ -231,8 +245,10 @@ std::string run_hand() {
     for (const uint64_t seed : {0, 1, 2, 3, 4, 5}) {
         emulator::set_order(seed);
         std::vector<float> out(32);
+        const std::vector<float> more(128);
         const kit::LaunchShape shape{.grid = 2, .block = 32, .cluster = 2, .dynamic_shared = 512};
-        const auto fault = fault_of([&] { kit::launch("hand", hand_over<F>, shape, Stream{}, out.data()); });
+        const auto fault =
+            fault_of([&] { kit::launch("hand", hand_over<F>, shape, Stream{}, more.data(), out.data()); });
         if (!fault.empty()) return fault;
         if (out[31] != 31) return "wrong";
     }
@@ -246,6 +262,13 @@ TEST_F(Emulator, StoresIntoAnotherBlock) {
     EXPECT_THAT(
         run_hand<Hand::no_wait>(),
         AnyOf(testing::StrEq("wrong"), names("hand", "the block ends while store_async"), races("hand")));
+    EXPECT_THAT(run_hand<Hand::twice>(), names("hand",
+                                               "store_async writes shared memory into which is on its way "
+                                               "store_async"));
+    EXPECT_THAT(run_hand<Hand::under_a_copy>(),
+                names("hand", "store_async writes shared memory into which is on its way bulk_load"));
+    EXPECT_THAT(run_hand<Hand::over_a_copy>(),
+                names("hand", "bulk_load writes shared memory into which is on its way store_async"));
 }
 
 // ---- races between blocks ----
