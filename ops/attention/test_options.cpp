@@ -262,18 +262,21 @@ TEST(AttentionOptions, TilesOutsideOfAWindowAreNotRead) {
 
 // With one key, lse is its capped score: from where tanh is the identity to where it is 1.
 TEST(AttentionOptions, TheCapKeepsItsBound) {
+    std::vector<std::uint16_t> scores;
+    for (double score = 1e-4; score < 1e9; score *= -1.7)
+        scores.push_back(static_cast<std::uint16_t>(encode(DType::bf16, score)));
     for (const auto& [device, avoided] : places()) {
         for (const double cap : {1.0, 30.0, 50.0, 1e5}) {
-            for (double score = 1e-4; score < 1e9; score *= -1.7) {
-                Seen s(1, 1);
-                s.q[0] = static_cast<std::uint16_t>(encode(DType::bf16, score));
-                Attention op = s.call(device);
-                op.scale = 1, op.softcap = static_cast<float>(cap);
-                Context context(device);
-                if (*avoided != 0) context.avoid(avoided);
-                run(op, context);
-                const double x = cap * std::tanh(decode(DType::bf16, s.q[0]) / cap);
-                EXPECT_NEAR(s.lse[0], x, 5 * 0x1p-23 * cap + 6 * 0x1p-24 * std::fabs(x) + 1e-6)
+            Seen s(static_cast<std::int64_t>(scores.size()), 1);
+            for (std::size_t i = 0; i < scores.size(); ++i) s.q[i * Seen::kDim] = scores[i];
+            Attention op = s.call(device);
+            op.scale = 1, op.softcap = static_cast<float>(cap);
+            Context context(device);
+            if (*avoided != 0) context.avoid(avoided);
+            run(op, context);
+            for (std::size_t i = 0; i < scores.size(); ++i) {
+                const double score = decode(DType::bf16, scores[i]), x = cap * std::tanh(score / cap);
+                EXPECT_NEAR(s.lse[i], x, 5 * 0x1p-23 * cap + 6 * 0x1p-24 * std::fabs(x) + 1e-6)
                     << avoided << score;
             }
         }
