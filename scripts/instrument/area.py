@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# References are what kernels are held to, and kit/ptx is what an instruction means: both have tests of their own.
+# References are what kernels are held to, and kit/ptx is what an instruction means: both have tests of their own. The calls
+# into CUDA run on a GPU alone, where the same tests run.
 SUFFIXES = {".h", ".cuh", ".cu", ".cpp"}
-KEPT = {"reference.cpp", "row_reference.h"}
+KEPT = {"reference.cpp", "row_reference.h", "cuda_api.cpp"}
 KIT = "src/kit"
 # The ops whose tests stand for the kit's: together they use its rows, tiles, roundings and rotations; they compile
 # quickly.

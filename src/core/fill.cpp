@@ -72,11 +72,17 @@ std::string rule_with(const Fill& fill, const std::string& bound) {
     }
 }
 
-Fill fill_of(Fill::Kind kind, double low, double high, std::string_view bound = {}) {
+Fill fill_of(Fill::Kind kind, double low, double high) {
     Fill fill;
     fill.kind = kind;
     fill.low = low;
     fill.high = high;
+    return fill;
+}
+
+Fill fill_within(Fill::Kind kind, std::string_view bound) {
+    Fill fill;
+    fill.kind = kind;
     fill.bound = bound;
     return fill;
 }
@@ -87,12 +93,16 @@ Fill Fill::normal(double mean, double deviation) { return fill_of(Kind::normal, 
 Fill Fill::uniform(double low, double high) { return fill_of(Kind::uniform, low, high); }
 Fill Fill::scale(double low, double high) { return fill_of(Kind::scale, low, high); }
 Fill Fill::mask() { return fill_of(Kind::mask, 0, 1); }
-Fill Fill::positions(double high, std::string_view bound) { return fill_of(Kind::positions, 0, high, bound); }
-Fill Fill::index(std::string_view bound) { return fill_of(Kind::index, 0, 1, bound); }
-Fill Fill::count(std::string_view bound) { return fill_of(Kind::count, 0, 1, bound); }
-Fill Fill::offsets(std::string_view bound) { return fill_of(Kind::offsets, 0, 1, bound); }
-Fill Fill::slots(std::string_view bound) { return fill_of(Kind::slots, 0, 1, bound); }
-Fill Fill::parts(std::string_view bound) { return fill_of(Kind::parts, 0, 1, bound); }
+Fill Fill::positions(double high, std::string_view bound) {
+    Fill fill = fill_within(Kind::positions, bound);
+    fill.high = high;
+    return fill;
+}
+Fill Fill::index(std::string_view bound) { return fill_within(Kind::index, bound); }
+Fill Fill::count(std::string_view bound) { return fill_within(Kind::count, bound); }
+Fill Fill::offsets(std::string_view bound) { return fill_within(Kind::offsets, bound); }
+Fill Fill::slots(std::string_view bound) { return fill_within(Kind::slots, bound); }
+Fill Fill::parts(std::string_view bound) { return fill_within(Kind::parts, bound); }
 
 std::string Fill::rule() const { return bound.empty() ? "" : rule_with(*this, bound); }
 

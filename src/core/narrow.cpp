@@ -8,7 +8,6 @@ std::optional<std::int64_t> leading_stride(const Tensor& tensor, int trailing) {
     rows.rank = tensor.rank - trailing + 1;  // the last of them stands for what comes after: one element
     if (rows.rank < 1) return std::nullopt;
     rows.shape[rows.rank - 1] = 1;
-    rows.stride[rows.rank - 1] = 1;
     const auto folded = fold_rows(rows);
     return folded ? std::optional(folded->stride) : std::nullopt;
 }

@@ -42,7 +42,7 @@ class FakeCuda {
 
    private:
     static cuda::Properties properties(int index) {
-        return {"Fake H200 " + std::to_string(index), 90, 132, 227 * 1024, 228 * 1024, 60 << 20};
+        return {"Fake H200 " + std::to_string(index), 90, 131, 226 * 1024, 229 * 1024, 61 << 20};
     }
     static void select(int device) {
         if (device < 0 || device > 1) throw Error(ErrorCode::cuda, "", "", "no such device");

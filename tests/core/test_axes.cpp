@@ -42,6 +42,24 @@ TEST_F(Axes, LeadingAxesAreTheSameEverywhere) {
     EXPECT_THAT(out, testing::ElementsAre(2, 3, 64, 128));
 }
 
+TEST_F(Axes, WhatIsRoundedUpIsNotSolvedFor) {
+    for (const char* text : {"ceil(dim/4)", "pad(dim,4)", "2*ceil(dim/4)"}) {
+        EXPECT_EQ(matcher.match(parse(text), shape({4})), "") << text;
+        EXPECT_EQ(size("dim"), kUnknown) << text;
+    }
+    EXPECT_EQ(matcher.match(parse("ceil(dim/4)"), shape({1})), "");
+    EXPECT_EQ(size("dim"), kUnknown) << "ceil(1/4) is 1, and so is ceil(3/4)";
+    EXPECT_EQ(matcher.match(parse("dim"), shape({5})), "");
+    EXPECT_EQ(matcher.match(parse("ceil(dim/4)"), shape({2})), "");
+    EXPECT_EQ(matcher.match(parse("ceil(dim/4)"), shape({1})), "expected [ceil(dim/4)=2], got [1]");
+}
+
+TEST_F(Axes, ATildeNeedsAnAxisForItsOwn) {
+    EXPECT_EQ(matcher.match(parse("..."), shape({1, 2, 1, 2, 1, 2})), "");
+    EXPECT_EQ(matcher.match(parse("dim"), shape({3})), "");
+    EXPECT_NE(matcher.match(parse("~... dim"), shape({3})), "");
+}
+
 TEST_F(Axes, ATildeBroadcastsToTheLeadingAxes) {
     const Tensor x = shape({2, 12, 64});
     EXPECT_EQ(matcher.match(parse("... dim"), x), "");

@@ -44,6 +44,13 @@ TEST(CaseLines, InferOutputs) {
         HasSubstr("probe.packed: its shape rows (groups+2)*dim doesn't follow from the other fields"));
 }
 
+TEST(CaseLines, InferTheFirstFieldToo) {
+    EXPECT_EQ(Case::parse("probe x=bf16 out=bf16[4,8]").line(), "probe x=bf16[4,8] out=bf16[4,8]");
+    EXPECT_EQ(Case::parse("probe x=@out out=bf16[4,8]").line(), "probe x=@out out=bf16[4,8]");
+    EXPECT_EQ(Case::parse("probe x=bf16 sums=fp32[4] weight=bf16[8]").line(),
+              "probe x=bf16[4,8] weight=bf16[8] out=bf16[4,8] sums=fp32[4]");
+}
+
 TEST(CaseLines, TakeOptionsInAnyPlaceAndForm) {
     EXPECT_EQ(Case::parse("probe factor=0.50 x=bf16[4,8]  mode=plain").line(),
               "probe x=bf16[4,8] out=bf16[4,8] factor=0.5");
@@ -67,6 +74,7 @@ TEST(CaseLines, ErrorsShowThePlace) {
     EXPECT_THAT(message("probe x=bf16[4,8] negate=yes"), HasSubstr("expected true or false"));
     EXPECT_THAT(message("probe x=bf16[4,8] mode=tripled"), HasSubstr("expected one of plain, doubled"));
     EXPECT_THAT(message("probe x=bf16[4,8] factor=9"), HasSubstr("expected a value in [-8, 8]"));
+    EXPECT_THAT(message("probe x=bf16[4,8] factor=-8.5"), HasSubstr("expected a value in [-8, 8]"));
     EXPECT_THAT(message("probe x=bf16[4,8] factor=nan"), HasSubstr("expected a value in [-8, 8]"));
     EXPECT_THAT(message("probe x=bf16[4,8] factor=1x"), HasSubstr("expected a number"));
     EXPECT_THAT(message("probe x=bf16[4,8] groups=1.5"), HasSubstr("expected a whole number"));

@@ -54,6 +54,19 @@ TEST_F(ContractAxes, APartThatOnlyAnInputNamesIsEmptyWithoutItButAnOutputLeavesI
     EXPECT_EQ(op.message(), "parted.x: expected [rows=2, a+b=9], got [2, 8]");
 }
 
+// No output leaves it open here.
+TEST_F(ContractAxes, ASumIsItsOnlyPartWhereTheOtherIsNot) {
+    static const Contract contract = Describe<Parted>("joined", "x = head beside tail")
+                                         .in("head", &Parted::head, "rows a", kFloat, "its beginning")
+                                         .in("tail", &Parted::tail, "rows b", kFloat, "its end")
+                                         .optional()
+                                         .out("x", &Parted::x, "rows a+b", kFloat, "all");
+    Parted op{.x = at(0, {2, 9}), .head = at(1, {2, 6})};
+    EXPECT_THROW(contract.check(&op), Error);
+    op.x = at(0, {2, 6});
+    EXPECT_NO_THROW(contract.check(&op));
+}
+
 TEST_F(ContractAxes, OnlyWhatIsOneElementMayBeAScalar) {
     Probe op{.x = at(0, {2, 8}), .out = at(1, {2, 8})};
     EXPECT_NO_THROW(Probe::contract().check(&op));

@@ -55,6 +55,22 @@ struct Devices : testing::Test {
     }
 };
 
+// What is there counts, and what is known of such a card: its rates.
+TEST_F(Devices, TellOfThemselves) {
+    const DeviceInfo& info = device_info(kSecond);
+    EXPECT_EQ(info.name, "Fake H200 1");
+    EXPECT_EQ(info.type, DeviceType::cuda);
+    EXPECT_EQ(info.arch, 90);
+    EXPECT_EQ(info.sms, 131);
+    EXPECT_EQ(info.shared_per_block, 226 * 1024);
+    EXPECT_EQ(info.shared_per_sm, 229 * 1024);
+    EXPECT_EQ(info.l2_bytes, 61 << 20);
+    EXPECT_EQ(info.max_cluster, 16);
+    EXPECT_EQ(info.copy_tbps, find_device("h200")->copy_tbps);
+    EXPECT_EQ(info.fp8_tflops, find_device("h200")->fp8_tflops);
+    EXPECT_EQ(&info, &device_info(kSecond)) << "asked once";
+}
+
 TEST_F(Devices, MemoryIsMadeOnItsDevice) {
     Buffer other(kSecond, 256);
     expect({"allocate on 1"});
@@ -85,6 +101,17 @@ TEST_F(Devices, ScratchIsTheDevicesAndOutlivesTheCall) {
     op.scratch = true;
     run(op);
     expect({"allocate on 1", "launch on 1", "synchronize on 1", "release on 0"});
+}
+
+TEST_F(Devices, ScratchIsNotLetGoOfWhileWorkMayUseIt) {
+    Context context(kSecond);
+    context.scratch(64);
+    context.finish();
+    context.scratch(128);
+    expect({"allocate on 1", "synchronize on 1", "synchronize on 1", "release on 0", "allocate on 1"});
+    Context unused(kSecond);
+    unused.finish();
+    expect({});
 }
 
 TEST_F(Devices, WithoutScratchACallIsNotWaitedFor) {

@@ -185,6 +185,54 @@ TEST_F(Dispatch, CardsBeforeTheFirstThatKernelsAreCompiledForAreDeclined) {
     EXPECT_EQ(explain(*find_op("probe"), &wide, first)[0].reason, "");
 }
 
+// What the data sheets say: SMs, shared memory of a block and of an SM in KiB, L2 in MiB, TB/s, TFLOP/s dense in 16 bits, fp8
+// and fp32.
+TEST(KnownDevices, AreThoseOfTheirDataSheets) {
+    const struct {
+        const char* key;
+        int arch, sms, block, sm, l2, cluster;
+        double tbps, half, fp8, fp32;
+    } kSheets[] = {
+        {"h200", 90, 132, 227, 228, 60, 16, 4.35, 989, 1979, 67},
+        {"h100", 90, 132, 227, 228, 50, 16, 3.08, 989, 1979, 67},
+        {"a100", 80, 108, 163, 164, 40, 1, 1.94, 312, 312, 19.5},
+        {"l40s", 89, 142, 99, 100, 96, 1, 0.86, 362, 733, 91.6},
+        {"rtx4090", 89, 128, 99, 100, 72, 1, 1.0, 165, 330, 82.6},
+        {"t4", 75, 40, 64, 64, 4, 1, 0.32, 65, 65, 8.1},
+        {"b200", 100, 148, 227, 228, 126, 8, 8.0, 2250, 4500, 75},
+        {"rtx5090", 120, 170, 99, 100, 96, 1, 1.79, 210, 419, 105},
+    };
+    EXPECT_EQ(device_names().size(), std::size(kSheets));
+    for (const auto& s : kSheets) {
+        SCOPED_TRACE(s.key);
+        const DeviceInfo& d = *find_device(s.key);
+        EXPECT_EQ(d.type, DeviceType::cuda);
+        EXPECT_EQ(d.arch, s.arch);
+        EXPECT_EQ(d.sms, s.sms);
+        EXPECT_EQ(d.shared_per_block, s.block * 1024);
+        EXPECT_EQ(d.shared_per_sm, s.sm * 1024);
+        EXPECT_EQ(d.l2_bytes, std::int64_t{s.l2} << 20);
+        EXPECT_EQ(d.max_cluster, s.cluster);
+        EXPECT_EQ(std::max(d.copy_tbps, d.read_tbps), s.tbps);
+        EXPECT_EQ(d.half_tflops, s.half);
+        EXPECT_EQ(d.fp8_tflops, s.fp8);
+        EXPECT_EQ(d.fp32_tflops, s.fp32);
+    }
+}
+
+TEST(KnownDevices, TheEmulatorIsASmallHopper) {
+    const DeviceInfo& d = device_info(kEmulator);
+    EXPECT_EQ(d.name, "emulator");
+    EXPECT_EQ(d.arch, 90);
+    EXPECT_EQ(d.sms, 4);
+    EXPECT_EQ(d.shared_per_block, find_device("h200")->shared_per_block);
+    EXPECT_EQ(d.shared_per_sm, find_device("h200")->shared_per_sm);
+    EXPECT_EQ(d.l2_bytes, 1 << 20);
+    EXPECT_EQ(d.max_cluster, 8);
+    EXPECT_EQ(device_info(kCpu).name, "cpu");
+    EXPECT_EQ(device_info(kCpu).type, DeviceType::cpu);
+}
+
 TEST_F(Dispatch, KnownDevicesHaveRatesAndOrderedNames) {
     for (const std::string& name : device_names()) {
         const DeviceInfo* d = find_device(name);

@@ -176,6 +176,11 @@ TEST(Rules, ThatNoValuesKeepMakeNoCase) {
     EXPECT_FALSE(Fill::slots("n").exists(4, 3));
     EXPECT_TRUE(Fill::slots("n").or_minus_one().exists(4, 3));
     EXPECT_FALSE(Fill::parts("n").exists(0, 3));
+    EXPECT_FALSE(Fill::parts("n").exists(0, 1));
+    EXPECT_TRUE(Fill::parts("n").exists(0, 0));
+    EXPECT_TRUE(Fill::parts("n").exists(1, 3));
+    for (const Fill& fill : {Fill::index("n"), Fill::slots("n"), Fill::parts("n"), Fill::offsets("n")})
+        EXPECT_TRUE(fill.exists(0, kUnknown) && fill.exists(3, kUnknown)) << fill.rule();
     EXPECT_FALSE(Fill::offsets("n").exists(1, 3));
     EXPECT_TRUE(Fill::offsets("n").exists(1, 0));
 }

@@ -8,6 +8,7 @@
 #include "weft/context.h"
 #include "weft/error.h"
 #include "weft/graph.h"
+#include "weft/plans.h"
 
 namespace weft {
 namespace {
@@ -32,6 +33,43 @@ TEST(Memory, CopiesWantTheSameDtypeAndNumberOfElements) {
     EXPECT_THROW(copy(allocate(DType::fp32, {6}, kCpu).view, a.view), Error);
     fill_bytes(b.view.data, kEmulator, 0xff, 24);
     EXPECT_EQ(b.view.as<std::int32_t>()[0], -1);
+}
+
+TEST(Memory, OfOneByteIsMemory) {
+    Buffer one(kCpu, 1);
+    ASSERT_NE(one.data(), nullptr);
+    fill_bytes(one.data(), kCpu, 7, 1);
+    char there = 0;
+    copy_bytes(&there, kCpu, one.data(), kCpu, 1);
+    EXPECT_EQ(there, 7);
+}
+
+TEST(Contexts, MoveWithAllThatTheyKnow) {
+    int handle = 0;
+    DeviceInfo info = device_info(kEmulator);
+    info.sms = 77;
+    const auto told = [&] {
+        Context context(kEmulator, Stream{&handle});
+        context.set_info(info);
+        context.avoid("cublaslt");
+        context.plans().set("library", "m=1", "the third");
+        context.scratch(100);
+        return context;
+    };
+    const auto expect_all = [&](Context& context) {
+        EXPECT_EQ(context.device(), kEmulator);
+        EXPECT_EQ(context.stream().handle, &handle);
+        EXPECT_EQ(context.info().sms, 77);
+        EXPECT_TRUE(context.avoids("cublaslt"));
+        EXPECT_NE(context.plans().find("library", "m=1"), nullptr);
+        EXPECT_EQ(context.take_scratch_asked(), 100u);
+    };
+    Context made = told();
+    Context constructed = std::move(made);
+    expect_all(constructed);
+    Context assigned;
+    assigned = told();
+    expect_all(assigned);
 }
 
 TEST(Contexts, ScratchGrowsAndStays) {

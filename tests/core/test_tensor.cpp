@@ -1,7 +1,9 @@
 // Views: strides, folding, slices, text.
 #include <gmock/gmock.h>
 
+#include "core/elements.h"
 #include "weft/error.h"
+#include "weft/narrow.h"
 #include "weft/tensor.h"
 
 namespace weft {
@@ -59,8 +61,36 @@ TEST(Tensors, SlicesMoveTheDataAndKeepStrides) {
     EXPECT_EQ(part.data, memory + 4);
     EXPECT_EQ(to_string(part), "fp32[2,2,4]{12,4,1}");
     EXPECT_EQ(t.slice(-1, 4, 4).numel(), 0);
+    EXPECT_EQ(t.slice(-3, 0, 1).data, memory);
+    for (const int axis : {-4, 3}) EXPECT_THROW(t.slice(axis, 0, 1), Error) << axis;
     EXPECT_THROW(t.slice(1, 2, 4), Error);
-    EXPECT_THROW(t.slice(3, 0, 1), Error);
+    EXPECT_THROW(t.slice(1, -1, 2), Error);
+    EXPECT_THROW(t.slice(1, 2, 1), Error);
+}
+
+// A thread of all six axes: each goes around for each step of the one before it.
+TEST(Tensors, AreWalkedOverInOrder) {
+    const Tensor t = strided({2, 1, 3, 2, 1, 2}, {1000, 77, 10, 300, 99, 3});
+    std::vector<std::int64_t> found, expected;
+    for_each_offset(t, [&](std::int64_t offset) { found.push_back(offset); });
+    for (const std::int64_t a : {0, 1000})
+        for (const std::int64_t b : {0, 10, 20})
+            for (const std::int64_t c : {0, 300})
+                for (const std::int64_t d : {0, 3}) expected.push_back(a + b + c + d);
+    EXPECT_EQ(found, expected);
+}
+
+TEST(Tensors, WithoutElementsAreDense) {
+    EXPECT_TRUE(strided({2, 0, 3}, {5, 7, 9}).is_dense());
+    EXPECT_FALSE(strided({2, 1, 3}, {5, 7, 1}).is_dense());
+    EXPECT_TRUE(Tensor(nullptr, DType::fp32, std::span<const std::int64_t>()).is_dense());
+}
+
+TEST(Tensors, LeadingAxesHaveOneStride) {
+    EXPECT_EQ(leading_stride(strided({2, 3, 8}, {48, 16, 5}), 1), 16);
+    EXPECT_EQ(leading_stride(strided({2, 3, 8, 4}, {48, 16, 5, 99}), 2), 16);
+    EXPECT_EQ(leading_stride(strided({2, 3, 8}, {47, 16, 1}), 1), std::nullopt);
+    EXPECT_EQ(leading_stride(strided({8}, {1}), 2), std::nullopt);
 }
 
 TEST(Tensors, ReshapingNeedsTheSameNumberOfDenseElements) {
