@@ -19,6 +19,8 @@ KIT_OPS = ("activation", "amax", "concat_pad", "modulate", "quantize", "residual
 UNGUIDED = "--gtest_filter=-Guided.*"
 # The quick tests of every op.
 EVERY_OP = "--gtest_filter=*/EveryOp.*:*/WorkTable.*:*/DispatchTable.*:*/EveryLine.*"
+# What tells of rungs, without running them.
+LESSONS = "--gtest_filter=Names.*:Ladder.*:LadderTool.*-LadderTool.Measures*:LadderTool.Verifies*"
 SAMPLE = 200  # mutants of a part of the library that are tried: there are thousands
 
 
@@ -66,7 +68,7 @@ def _op(name: str) -> Area:
 def _part(name: str, *tests: tuple[str, str]) -> Area:
     """A folder of src that is compiled by itself."""
     files = tuple(f"tests/{program.removeprefix('test_')}/*.cpp" for program, _ in tests)
-    return Area(name, f"src/{name}", rf"src/{name}/\w+\.cpp", tests, files, SAMPLE)
+    return Area(name, f"src/{name}", rf"src/{name}/(?!cuda_api)\w+\.cpp", tests, files, SAMPLE)
 
 
 def _kit() -> Area:
@@ -81,7 +83,7 @@ def _kit() -> Area:
 PARTS = {
     area.name: area
     for area in (
-        _part("core", ("test_core", UNGUIDED), ("test_ops", "--op="), ("test_ops", EVERY_OP)),
+        _part("core", ("test_core", UNGUIDED), ("test_ops", "--op="), ("test_ops", EVERY_OP), ("test_ladder", LESSONS)),
         _part("bench", ("test_bench", ""), ("test_cli", "")),
         _part("verify", ("test_core", UNGUIDED), ("test_cli", "")),
         _part("io", ("test_io", ""), ("test_fuzz", "")),

@@ -73,8 +73,8 @@ TEST(CaseLines, ErrorsShowThePlace) {
     EXPECT_THAT(message("probe x=bf16[4,8] x=bf16[4,8]"), HasSubstr("given twice"));
     EXPECT_THAT(message("probe x=bf16[4,8] negate=yes"), HasSubstr("expected true or false"));
     EXPECT_THAT(message("probe x=bf16[4,8] mode=tripled"), HasSubstr("expected one of plain, doubled"));
-    EXPECT_THAT(message("probe x=bf16[4,8] factor=9"), HasSubstr("expected a value in [-8, 8]"));
-    EXPECT_THAT(message("probe x=bf16[4,8] factor=-8.5"), HasSubstr("expected a value in [-8, 8]"));
+    EXPECT_THAT(message("probe x=bf16[4,8] factor=9"), HasSubstr("expected a value in [-8, 8] at column"));
+    EXPECT_THAT(message("probe x=bf16[4,8] factor=-8.5"), HasSubstr("expected a value in [-8, 8] at column"));
     EXPECT_THAT(message("probe x=bf16[4,8] factor=nan"), HasSubstr("expected a value in [-8, 8]"));
     EXPECT_THAT(message("probe x=bf16[4,8] factor=1x"), HasSubstr("expected a number"));
     EXPECT_THAT(message("probe x=bf16[4,8] groups=1.5"), HasSubstr("expected a whole number"));

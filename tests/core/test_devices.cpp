@@ -76,8 +76,9 @@ TEST_F(Devices, MemoryIsMadeOnItsDevice) {
     expect({"allocate on 1"});
     fill_bytes(other.data(), kSecond, 0, 256);
     copy_bytes(other.data(), kSecond, memory.data(), kCpu, 256);
+    copy_bytes(memory.data(), kCpu, other.data(), kSecond, 256);
     synchronize(kSecond);
-    expect({"fill on 1", "synchronize on 1", "copy on 1", "synchronize on 1"});
+    expect({"fill on 1", "synchronize on 1", "copy on 1", "copy on 1", "synchronize on 1"});
 }
 
 TEST_F(Devices, StreamsGraphsAndTimesBelongToTheirDevice) {

@@ -83,7 +83,9 @@ TEST_F(Dispatch, RunsWhatItChose) {
 
 TEST_F(Dispatch, DoesNothingForEmptyCalls) {
     launches = 0;
-    run(make(0, 8));
+    Probe op = make(0, 8);
+    op.weight = Tensor(memory.data(), DType::fp32, {8});  // has elements, and is not written
+    run(op);
     EXPECT_EQ(launches, 0);
 }
 
@@ -156,6 +158,19 @@ TEST_F(Dispatch, LogSaysWhatTheContextAvoids) {
     EXPECT_THAT(lines[0], HasSubstr("reference: chosen"));
 }
 
+// As a process begins, which this one has done: the test is begun again in another.
+TEST_F(Dispatch, IsLoggedWhereTheEnvironmentAsks) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto run_with = [this](const char* words) {
+        setenv("WEFT_VERBOSE", words, 1);
+        run(make(2, 8));
+        std::exit(0);
+    };
+    EXPECT_EXIT(run_with("times,dispatch"), testing::ExitedWithCode(0),
+                "weft cpu probe x=.*\n.*wide: chosen");
+    EXPECT_EXIT(run_with("times"), testing::ExitedWithCode(0), "^$");
+}
+
 TEST_F(Dispatch, PreparedCallsLaunchWithoutAsking) {
     launches = 0;
     const Probe op = make(2, 8);
@@ -217,6 +232,7 @@ TEST(KnownDevices, AreThoseOfTheirDataSheets) {
         EXPECT_EQ(d.half_tflops, s.half);
         EXPECT_EQ(d.fp8_tflops, s.fp8);
         EXPECT_EQ(d.fp32_tflops, s.fp32);
+        EXPECT_EQ(d.launch_us, 1.1) << "as probed on an H100 and an H200, and taken for the others";
     }
 }
 

@@ -171,6 +171,8 @@ TEST(DTypes, IntegersSaturateAndRoundToEven) {
     EXPECT_EQ(load_integer(DType::int64, &big, 0), std::numeric_limits<std::int64_t>::max() - 1);
     store_element(DType::int64, &big, 0, 1e30);
     EXPECT_EQ(big, std::numeric_limits<std::int64_t>::max());
+    store_element(DType::int64, &big, 0, -1e30);
+    EXPECT_EQ(big, std::numeric_limits<std::int64_t>::min());
 }
 
 TEST(DTypes, ElementsAtOddAddressesAndInNibbles) {

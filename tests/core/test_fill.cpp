@@ -132,6 +132,15 @@ TEST(Rules, HoldWhereTheHostSeesTheElements) {
     EXPECT_THAT(refused([](Call& c) { c.count = -1; }), HasSubstr("got -1 at 0"));
 }
 
+TEST(Rules, HoldForTheElementsOfAViewAndNoOthers) {
+    std::int32_t ids[12] = {1, 2, 99, 0, 3, 0, 99, 1, 2, 3, 99, 99};
+    const Tensor view(ids, DType::int32, std::vector<std::int64_t>{3, 2}, std::vector<std::int64_t>{4, 1});
+    const Fill fill = Fill::index("n");
+    EXPECT_EQ(fill.breach(view, 4), "");
+    ids[9] = 4;
+    EXPECT_EQ(fill.breach(view, 4), "expected numbers in [0, n=4), got 4 at 5");
+}
+
 TEST(Rules, AreSaidInWords) {
     const Contract& c = Ragged::contract();
     const auto rules = [&](const char* field) {

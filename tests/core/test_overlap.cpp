@@ -61,6 +61,7 @@ TEST(Overlap, PackedPairsCountByTheByte) {
     EXPECT_TRUE(overlap(low, view(4, DType::uint8, {4, 5}, {8, 1})));
     EXPECT_TRUE(overlap(view(0, DType::fp4_e2m1, {4}, {2}), view(0, DType::uint8, {4}, {1})));
     EXPECT_FALSE(overlap(view(0, DType::fp4_e2m1, {3, 5}, {5, 1}), view(8, DType::uint8, {4}, {1})));
+    EXPECT_FALSE(overlap(view(0, DType::fp4_e2m1, {2, 2, 8}, {64, 16, 1}), view(4, DType::uint8, {4}, {1})));
     for (int byte = 0; byte < 8; ++byte)
         EXPECT_TRUE(overlap(view(0, DType::fp4_e2m1, {3, 5}, {5, 1}), view(byte, DType::uint8, {1}, {1})))
             << byte;

@@ -80,6 +80,12 @@ TEST(Tensors, AreWalkedOverInOrder) {
     EXPECT_EQ(found, expected);
 }
 
+TEST(Tensors, OfSixAxesHaveASpan) {
+    Tensor t = strided({2, 1, 3, 2, 1, 2}, {1000, 77, 10, 300, 99, 3});
+    t.device = {DeviceType::emulator, 3};
+    EXPECT_EQ(t.span(), 1000 + 20 + 300 + 3 + 1);
+}
+
 TEST(Tensors, WithoutElementsAreDense) {
     EXPECT_TRUE(strided({2, 0, 3}, {5, 7, 9}).is_dense());
     EXPECT_FALSE(strided({2, 1, 3}, {5, 7, 1}).is_dense());
