@@ -1,6 +1,8 @@
 // Random Gemma checkpoints: names, shapes, statistics, and the same bits however they are written.
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "files.h"
 #include "io/gemma_checkpoint.h"
@@ -104,6 +106,48 @@ TEST(GemmaCheckpoint, IsTheSameHoweverItIsWritten) {
     }
 }
 
+// A seed means the same numbers in every version: people compare what they measured with them.
+TEST(GemmaCheckpoint, OfASeedStaysTheSame) {
+    const std::uint64_t key = random_key(5, "model.norm.weight");
+    EXPECT_EQ(key, 4356532459733611814u);
+    EXPECT_EQ(random_key(5, ""), 16457715981025923908u);
+    const std::vector<float> elements = {random_element(key, 0, 0.125), random_element(key, 1, 0.125),
+                                         random_element(key, 1'000'000'007, 2.0)};
+    EXPECT_THAT(elements, testing::ElementsAre(0x1.a33954p-4f, -0x1.687f22p-3f, 0x1.c86dep+1f));
+}
+
+// Each shard takes what fits, and no weight more.
+TEST(GemmaCheckpoint, FillsEachShardToItsLimit) {
+    const Folder folder;
+    GemmaConfig config = small_config();
+    config.vocab = 16;
+    constexpr std::uint64_t kLimit = 20'608;  // two projections and a norm, to the last byte
+    write_random_checkpoint(folder.path(), config, options_of(DType::bf16, 1, kLimit, 2));
+    const auto index = nlohmann::json::parse(test::read_all(folder / "model.safetensors.index.json"));
+    const Checkpoint checkpoint(folder.path());
+    std::map<std::string, std::vector<std::uint64_t>> shards;
+    std::uint64_t total = 0;
+    for (const auto& [name, file] : index["weight_map"].items()) {
+        const Tensor view = checkpoint.require(name, DType::bf16, checkpoint.find(name)->shape);
+        shards[file].push_back(static_cast<std::uint64_t>(bytes(view.dtype, view.numel())));
+        total += shards[file].back();
+    }
+    EXPECT_EQ(index["metadata"]["total_size"], total);
+    std::vector<std::uint64_t> sizes;
+    for (const auto& [file, of] : shards)
+        sizes.push_back(std::accumulate(of.begin(), of.end(), std::uint64_t{0}));
+    EXPECT_THAT(sizes,
+                testing::ElementsAre(18560, 20608, 12288, 20608, 16512, 12288, 12288, 12416, 75264, 128));
+    EXPECT_EQ(shards.begin()->first, "model-00001-of-00010.safetensors");
+
+    const auto whole = options_of(DType::bf16, 1, total, 2), less = options_of(DType::bf16, 1, total - 1, 2);
+    EXPECT_NO_THROW(write_random_checkpoint(folder / "m.safetensors", config, whole));
+    EXPECT_THAT(message_of([&] { write_random_checkpoint(folder / "m.safetensors", config, less); }),
+                HasSubstr("name a folder to write shards"));
+    write_random_checkpoint(folder / "whole", config, whole);
+    EXPECT_TRUE(std::filesystem::exists(folder / "whole" / "model.safetensors"));
+}
+
 TEST(GemmaCheckpoint, ReplacesTheOtherLayoutInAFolder) {
     const Folder folder;
     GemmaConfig config = small_config();
@@ -205,6 +249,16 @@ TEST(GemmaConfig, NamesWhatACheckpointLacks) {
                 HasSubstr("q_proj.weight': expected rows in heads of 256, got 3"));
     EXPECT_THAT(config_of({embedding, query}, {{"weft.head_dim", "0"}}),
                 HasSubstr("metadata 'weft.head_dim': expected a positive number, got '0'"));
+    const std::map<std::string, std::string> heads_of_three = {{"weft.head_dim", "3"}};
+    const NamedTensor key{"model.layers.0.self_attn.k_proj.weight", Tensor(data, DType::fp32, {3, 2})};
+    const NamedTensor gate{"model.layers.0.mlp.gate_proj.weight", Tensor(data, DType::fp32, {1, 2})};
+    const NamedTensor patches{"patch_embed.weight", Tensor(data, DType::fp32, {2, 3})};
+    const NamedTensor odd{"patch_embed.weight", Tensor(data, DType::fp32, {2, 2})};
+    write_safetensors(folder / "m.safetensors", std::vector{embedding, query, key, gate, patches},
+                      heads_of_three);
+    EXPECT_EQ(gemma_config(Checkpoint(folder / "m.safetensors")).patch, 1);
+    EXPECT_THAT(config_of({embedding, query, key, gate, odd}, heads_of_three),
+                HasSubstr("tensor 'patch_embed.weight': 2 columns are no square patch of 3 channels"));
     EXPECT_THAT(config_of({embedding, query}, {{"weft.rope_base", "10x"}}), HasSubstr("got '10x'"));
     EXPECT_THAT(config_of({embedding, query}, {{"weft.norm_eps", "nan"}}), HasSubstr("got 'nan'"));
 }
