@@ -253,7 +253,16 @@ class TestDispatch:
     def test_one_candidate(self, made: Made) -> None:
         with (made.folder / "task.toml").open("a") as file:
             file.write('\n[[dispatch]]\nbucket = "all"\nwhen = "1 == 1"\n')
-        assert "fewer than two" in told(made.locked().call("dispatch"))
+        assert "leaves nothing to pick" in told(made.locked().call("dispatch"))
+
+    def test_one_candidate_and_the_baseline(self, made: Made) -> None:
+        """Two buckets: it may win in one, and leave the other to the baseline."""
+        with (made.folder / "task.toml").open("a") as file:
+            file.write(BUCKETS[BUCKETS.index("[[dispatch]]") :])
+        made.locked().good("verify", "dispatch")
+        choices = record.of_kind(made.task, "dispatch")[0]["choices"]
+        assert [choice["bucket"] for choice in choices] == ["short", "long"]
+        assert {choice["entry"] for choice in choices} <= {"baseline", made.task.candidate().name}
 
 
 class TestProfile:

@@ -57,11 +57,12 @@ def bucket_of(task: Task, row: Row) -> str:
 
 
 def candidates(task: Task) -> list[Side]:
+    """What is picked from besides the baseline. One is enough where it loses in a bucket."""
     found = [side for side in task.candidates.values() if side.name != NAME]
-    if len(found) < 2:
-        raise Refusal(
-            "dispatch is between several candidates: task.toml has fewer than two besides the dispatcher"
-        )
+    if not found:
+        raise Refusal("task.toml has no candidate besides the dispatcher")
+    if len(found) == 1 and len(buckets(task)) == 1:
+        raise Refusal("one candidate in one bucket leaves nothing to pick: weft task bench compares the two")
     return found
 
 

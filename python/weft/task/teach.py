@@ -92,7 +92,7 @@ Buckets stand in task.toml, and the first whose condition holds counts:
   bucket = "short"
   when = "S <= 1024"
 
-Refuses: a row in no bucket, a bucket without a row, fewer than two candidates.
+Refuses: a row in no bucket, a bucket without a row, one candidate in one bucket.
 
   weft task dispatch norm
 """,
