@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# References are what kernels are held to, and kit/ptx is what an instruction means: both have tests of their own. The calls
-# into CUDA run on a GPU alone, where the same tests run.
+# References are what kernels are held to, and kit/ptx is what an instruction means: both have tests of their own. The
+# calls into CUDA run on a GPU alone, where the same tests run.
 SUFFIXES = {".h", ".cuh", ".cu", ".cpp"}
 KEPT = {"reference.cpp", "row_reference.h", "cuda_api.cpp"}
 KIT = "src/kit"
@@ -83,7 +83,13 @@ def _kit() -> Area:
 PARTS = {
     area.name: area
     for area in (
-        _part("core", ("test_core", UNGUIDED), ("test_ops", "--op="), ("test_ops", EVERY_OP), ("test_ladder", LESSONS)),
+        _part(
+            "core",
+            ("test_core", UNGUIDED),
+            ("test_ops", "--op="),
+            ("test_ops", EVERY_OP),
+            ("test_ladder", LESSONS),
+        ),
         _part("bench", ("test_bench", ""), ("test_cli", "")),
         _part("verify", ("test_core", UNGUIDED), ("test_cli", "")),
         _part("io", ("test_io", ""), ("test_fuzz", "")),
