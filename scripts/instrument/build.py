@@ -47,6 +47,17 @@ def tail(text: str, lines: int = 25) -> str:
     return "\n".join("    " + line[:240] for line in text.strip().splitlines()[-lines:])
 
 
+def with_objects(command: str, target: str, replaced: dict[str, Path], output: Path) -> str | None:
+    """The command that links a target, with other objects in place of some, before all that stay; none where it is no
+    such command."""
+    objects = " ".join(shlex.quote(str(path)) for path in replaced.values())
+    command, outputs = re.subn(rf"-o {re.escape(target)}(?=\s)", f"-o {output}", command)
+    command, places = re.subn(r"(?=(?<=\s)\S+\.o\s)", f"{objects} ", command, count=1)
+    for original in replaced:
+        command = re.sub(rf"(?<=\s){re.escape(original)}(?=\s)", "", command)
+    return command if (outputs, places) == (1, 1) else None
+
+
 class Build:
     """A finished build folder: how its objects are compiled and its programs linked."""
 
@@ -89,12 +100,10 @@ class Build:
         if command and not replaced:
             shutil.copy2(self.folder / target, output)
             return
-        for original in replaced:
-            command = re.sub(rf"(?<=\s){re.escape(original)}(?=\s)", "", command)
-        objects = " ".join(shlex.quote(str(path)) for path in replaced.values())
-        command, count = re.subn(rf"-o {re.escape(target)}(?=\s)", f"-o {output} {objects}", command)
-        if count != 1:
+        changed = with_objects(command, target, replaced, output)
+        if changed is None:
             raise Failure(f"ninja does not say how {target} is linked:\n{tail(listed)}")
+        command = changed
         code, said = run(["bash", "-c", re.sub(r"&& :\s*$", "", command)], self.folder)
         if code != 0:
             raise Failure(f"{target} does not link with the instrumented objects:\n{tail(said)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from instrument import measure, record
-from instrument.build import Failure
+from instrument.build import Failure, with_objects
 from instrument.copy import Place, rewrite
 from instrument.measure import FALSE, TRUE, Mutant, mutants, outcomes
 from instrument.rules import Finder
@@ -250,3 +250,16 @@ def test_a_build_that_is_missing_is_said() -> None:
 def test_variants_are_numbered_as_the_header_numbers_them() -> None:
     header = (ROOT / "src/sites/reached.h").read_text()
     assert f"kVariants = {measure.VARIANTS};" in header
+
+
+def test_instrumented_objects_are_linked_first() -> None:
+    """Of an inline function that several objects have the linker takes the first copy, wherever -o stands."""
+    replaced = {"b.dir/x.cpp.o": Path("/copy/x.o"), "b.dir/z.cpp.o": Path("/copy/z.o")}
+    for command in (
+        "c++ -O2 a.o b.dir/x.cpp.o y.o b.dir/z.cpp.o -o app -lm",
+        "c++ -o app a.o b.dir/x.cpp.o y.o b.dir/z.cpp.o ",
+    ):
+        words = str(with_objects(command, "app", replaced, Path("/copy/app"))).split()
+        assert [word for word in words if word.endswith(".o")] == ["/copy/x.o", "/copy/z.o", "a.o", "y.o"]
+        assert words[words.index("-o") + 1] == "/copy/app"
+    assert with_objects("ar qc lib.a a.o ", "app", replaced, Path("/copy/app")) is None
