@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kStagedThreads, 1)
     gemm(const __grid_constant__ TmaMaps maps, __half* c, const __grid_constant__ Sizes s) {
     constexpr int kStages = 4;
     const TmaRing<128, kStages> ring(1);
-    const Corner at = tma_corner<128>(s);
+    const Corner at = tma_corner<128>(s, blockIdx.x);
     const Warp warp = staged_warp();
     const int steps = static_cast<int>((s.k + kTmaSlice - 1) / kTmaSlice);
     float sums[4][4][4] = {};

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(128, 1)
     gemm(const __grid_constant__ TmaMaps maps, __half* c, const __grid_constant__ Sizes s) {
     constexpr int kStages = 4;
     const TmaRing<128, kStages> ring(1);
-    const Corner at = tma_corner<128>(s);
+    const Corner at = tma_corner<128>(s, blockIdx.x);
     const int steps = static_cast<int>((s.k + kTmaSlice - 1) / kTmaSlice);
     float upper[64], lower[64];
     for (int i = 0; i < min(kStages - 1, steps) && threadIdx.x == 0; ++i) ring.bring(maps, at, i);

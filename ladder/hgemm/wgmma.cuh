@@ -1,4 +1,4 @@
-// What the rungs on wgmma share: a warpgroup's 64 rows of a stage, and the store of its sums.
+// What the rungs on wgmma share: a warpgroup's 64 rows of a stage and of many, and the store of its sums.
 #pragma once
 
 #include "kit/ptx/wgmma.cuh"
@@ -17,6 +17,27 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kWide / 2], TmaStag
     for (int i = 0; i < kTmaSlice / 16; ++i)
         kit::wgmma<__half, __half, kWide, kit::Major::k, kit::Major::mn>(sums, a.moved(32 * i),
                                                                          b.moved(2048 * i), !first || i > 0);
+}
+
+// A warpgroup's sums of `steps` stages, the ring's from `first` on. The products of a stage are issued before those of
+// the one before are waited for, so that the tensor cores always have the next ones; leave(step) says that this warp
+// has done with that step's stage.
+template <int kWide, int kStages, class Leave>
+__device__ __forceinline__ void multiply_stages(float (&sums)[kWide / 2], const TmaRing<kWide, kStages>& ring,
+                                                int row, int first, int steps, Leave leave) {
+    for (int step = first; step < first + steps; ++step) {
+        TmaStage<kWide>& stage = ring.await(step);
+        kit::wgmma_fence();
+        multiply_stage<kWide>(sums, stage, row, step == first);
+        kit::wgmma_commit();
+        if (step > first) {
+            kit::wgmma_wait<1>();
+            leave(step - 1);
+        }
+    }
+    kit::wgmma_wait<0>();
+    kit::wgmma_hold(sums);
+    leave(first + steps - 1);
 }
 
 // Thread i of the warpgroup, in warp w, has rows 16 w + i mod 32 / 4 and eight on, and pairs of columns.

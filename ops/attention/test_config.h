@@ -1,9 +1,14 @@
 // What attention's tests ask of its policy.
 #pragma once
 
+#include <gmock/gmock.h>
+
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ops/attention/policy.h"
+#include "verify/verify.h"
 #include "weft/case.h"
 
 namespace weft::test {
@@ -19,5 +24,37 @@ inline attention::Config config_of(const std::string& line, const char* device) 
     });
     return config;
 }
+
+// The devices on which every implementation runs in turn, and whom to avoid for that.
+inline std::vector<std::pair<Device, const char*>> places() {
+#if WEFT_HAS_EMULATOR
+    return {{kCpu, ""}, {kEmulator, "flash_wgmma"}, {kEmulator, "flash_mma"}};
+#else
+    return {{kCpu, ""}};
+#endif
+}
+
+#if WEFT_HAS_EMULATOR
+// The case by flash_mma, as it cuts the call on a device that weft knows: of Hopper's kernels it is not the first. With
+// `sms`, on one that has so few multiprocessors.
+inline Outcome verify_mma_as(const std::string& line, const char* device, Values values = Values::usual,
+                             int sms = 0) {
+    Case c = Case::parse(line);
+    c.infer();
+    DeviceInfo info = *find_device(device);
+    info.type = DeviceType::emulator;
+    if (sms > 0) info.sms = sms;
+    Context context = context_for(c.op(), kEmulator, "flash_mma");
+    context.set_info(info);
+    return verify(c, context, 7, values);
+}
+
+inline void expect_mma_right(const std::string& line, const char* device, const std::string& config,
+                             Values values = Values::usual, int sms = 0) {
+    const Outcome outcome = verify_mma_as(line, device, values, sms);
+    EXPECT_TRUE(outcome.passed) << device << ": " << line << "\n" << outcome.why;
+    EXPECT_THAT(outcome.implementation, testing::HasSubstr(config)) << device << ": " << line;
+}
+#endif
 
 }  // namespace weft::test

@@ -103,6 +103,14 @@ TEST(AttentionOptions, CutsCallsByTheWindow) {
     problem.window = {};
     EXPECT_GT(attention::estimate(problem, config, h200), 7 * windowed);
 
+    // Of one query head a key head, a row is a token.
+    attention::Problem single;
+    single.rows = 1000, single.keys = 5000;
+    single.window.left = 100, single.window.right = 0;
+    EXPECT_EQ(single.block_keys(128, 64), 100 + 128 + 63);
+    single.window.left = 0;
+    EXPECT_EQ(single.block_keys(1, 64), 1 + 63);
+
     // Decoding: the window's tiles are all there is to divide.
     attention::Problem decode;
     decode.heads = 4, decode.rows = 1, decode.keys = 65536, decode.head_dim = 128;
@@ -112,13 +120,7 @@ TEST(AttentionOptions, CutsCallsByTheWindow) {
     EXPECT_LE(few.splits * few.groups, 3) << "100 + 1 keys are in three tiles at most";
 }
 
-std::vector<std::pair<Device, const char*>> places() {  // and what is avoided there
-#if WEFT_HAS_EMULATOR
-    return {{kCpu, ""}, {kEmulator, "flash_wgmma"}, {kEmulator, "flash_mma"}};
-#else
-    return {{kCpu, ""}};
-#endif
-}
+using test::places;
 
 // Queries are zero, so that all keys count alike; key j's value is one in column j: the outputs say who was seen.
 struct Seen {
@@ -222,6 +224,13 @@ TEST(AttentionOptions, LimitsHideKeysOfSingleQueries) {
     expect_seen(s, 31, 4, false);  // the window begins behind the limit of some
     s.lengths = {90};
     expect_seen(s, -1, 0, false);
+    // One query of a block alone sees the tiles behind the first.
+    for (const std::size_t alone : {31, 32, 33, 63}) {
+        Seen one(64, 200);
+        one.limits.assign(64, 10);
+        one.limits[alone] = 200;
+        expect_seen(one, -1, -1, false);
+    }
 }
 
 TEST(AttentionOptions, ASinkTakesItsPart) {
@@ -298,14 +307,13 @@ TEST(AttentionOptions, SplitsAndGroupsShareThem) {
         "scale=1"};
     for (const char* line : lines) {
         EXPECT_GT(config_of(line, "h200").splits, 1) << line;
-        const Outcome outcome = test::verify_as(line, "h200");
-        EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
+        test::expect_mma_right(line, "h200", "flash_mma");
     }
     const char* groups =
         "attention q=bf16[40,1,2,24] k=bf16[40,300,1,24] v=bf16[40,300,1,24] key_limits=int32[40,1] "
         "sinks=fp32[2]";
     EXPECT_GE(config_of(groups, "h200").groups, 2);
-    EXPECT_TRUE(test::verify_as(groups, "h200").passed);
+    test::expect_mma_right(groups, "h200", "flash_mma");
 }
 
 TEST(AttentionOptions, OnWgmma) {

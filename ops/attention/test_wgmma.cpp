@@ -1,6 +1,7 @@
 // attention on wgmma: its policy, and the kernel in the emulator by its name.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -73,6 +74,17 @@ TEST(AttentionWgmma, FillsAHopperCard) {
     }
 }
 
+// Two blocks are a cluster, on a device that has any.
+TEST(AttentionWgmma, SharesKeysWhereThereAreClusters) {
+    attention::Problem problem;
+    problem.heads = 1, problem.rows = 128, problem.keys = 1000, problem.head_dim = 128;
+    DeviceInfo device = *find_device("h200");
+    for (const int cluster : {1, 2, 8}) {
+        device.max_cluster = cluster;
+        EXPECT_EQ(attention::choose_wgmma(problem, device).splits, std::min(cluster, 2));
+    }
+}
+
 #if WEFT_HAS_EMULATOR
 void expect_right(const std::string& line, const char* config) {
     test::expect_right(line, "flash_wgmma", config);
@@ -134,6 +146,14 @@ TEST(AttentionWgmma, BlocksOfWholeTokens) {
                 HasSubstr("one to 128 query heads"));
 }
 
+// The stride of an axis with one element says nothing: no map may be made of it.
+TEST(AttentionWgmma, AnyStrideOfALoneElement) {
+    expect_right(
+        "attention q=bf16[1,9,1,64]{577,64,67,1} k=bf16[1,9,1,64]{577,64,3,1} v=bf16[1,9,1,64]{1,64,5,1} "
+        "lse=fp32[1,1,9]",
+        "1 blocks share");
+}
+
 // Causal, and more queries than keys: rows of the first blocks see one tile or none, so that one or both blocks of
 // their cluster have nothing to multiply, and still bring queries and hand over.
 TEST(AttentionWgmma, BlocksWithoutATile) {
@@ -158,9 +178,9 @@ TEST(AttentionWgmma, MasksAndLengths) {
         "2 blocks share");
 }
 
-// More tiles than slots, and what is hidden is NaN.
+// More tiles than slots, of two boxes each, and what is hidden is NaN.
 TEST(AttentionWgmma, HiddenKeysAreNotUsed) {
-    constexpr std::int64_t kQueries = 5, kKeys = 1000, kDim = 64;
+    constexpr std::int64_t kQueries = 5, kKeys = 1000, kDim = 128;
     for (const bool by_length : {true, false}) {
         std::vector<std::uint16_t> q(kQueries * kDim, 0x3f00), k(kKeys * kDim, 0x3f00),
             v(kKeys * kDim, 0x3f00), out(kQueries * kDim);

@@ -171,7 +171,13 @@ inline const gemm::CublasLt kLibrary = {
     .MatmulPreferenceDestroy = [](cublasLtMatmulPreference_t p) { return destroy(p); },
     .MatmulPreferenceSetAttribute =
         [](cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
-           size_t bytes) { return describe(p, attribute, value, bytes, "MatmulPreferenceSetAttribute"); },
+           size_t bytes) {
+            // The library refuses a size of another width than the attribute's.
+            const bool is_size = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+            if (bytes != (is_size ? sizeof(std::uint64_t) : sizeof(std::uint32_t)))
+                return CUBLAS_STATUS_INVALID_VALUE;
+            return describe(p, attribute, value, bytes, "MatmulPreferenceSetAttribute");
+        },
     .GetStatusString = [](cublasStatus_t) { return "a status"; },
 };
 

@@ -99,6 +99,26 @@ TEST(GemmOpenblas, RoundsToNearestEven) {
     EXPECT_THAT(out, testing::ElementsAre(0x3f80, 0x3f82, 0x3f81, 0x3f81, 0x3f82, 0x3f80, 0xbf82, 0x4000));
 }
 
+TEST(GemmOpenblas, WidensEveryCodeOfFp8) {
+    if (gemm::find_sgemm() == nullptr) GTEST_SKIP() << "libopenblas is not here";
+    for (const DType dtype : {DType::fp8_e4m3, DType::fp8_e5m2}) {
+        std::array<std::uint8_t, 256> codes{};
+        std::array<float, 256> out{};
+        for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
+        std::uint8_t one = static_cast<std::uint8_t>(encode(dtype, 1));
+        Gemm op{};
+        op.a = Tensor(codes.data(), dtype, {256, 1});
+        op.b = Tensor(&one, dtype, {1, 1});
+        op.out = Tensor(out.data(), DType::fp32, {256, 1});
+        run(op);
+        for (std::size_t i = 0; i < codes.size(); ++i) {
+            const double value = decode(dtype, i);
+            EXPECT_TRUE(out[i] == value || (std::isnan(out[i]) && std::isnan(value)))
+                << name(dtype) << " " << i;
+        }
+    }
+}
+
 // A panel is 2^22 elements.
 TEST(GemmOpenblas, SeveralPanelsOfEitherOperand) {
     expect_right("a=fp32[2,65536]{65600,1} b=fp32[70,65536] bias=fp32[70] out=fp32[2,70]{72,1}");

@@ -149,11 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Ladder, EveryRung, testing::ValuesIn(ladder::rungs()), 
 INSTANTIATE_TEST_SUITE_P(Ladder, RightRung, testing::ValuesIn(which_are(false)), label);
 INSTANTIATE_TEST_SUITE_P(Ladder, WrongRung, testing::ValuesIn(which_are(true)), label);
 
-// The sum's bits where blocks run in this order.
-std::size_t bits_of_sum(const std::string& rung, std::uint64_t order) {
+// The result's bits where blocks run in this order.
+std::size_t bits_of(const std::string& rung, const Case& c, std::uint64_t order) {
     const Rung* found = ladder::find(rung);
     EXPECT_NE(found, nullptr) << rung;
-    Trial trial{ladder::with_entry(found->entry, Case::parse("reduce x=fp32[1,4096] out=fp32[1]"))};
+    Trial trial{ladder::with_entry(found->entry, c)};
     trial.implementation = rung;
     trial.order = order;
     const Outcome outcome = attempt_generated(trial, kEmulator);
@@ -163,18 +163,30 @@ std::size_t bits_of_sum(const std::string& rung, std::uint64_t order) {
 
 TEST(Sum, ByAtomicsHasOtherBitsInAnotherOrder) {
     const std::string atomics = "ladder/reduce/01_atomics_f32", ordered = "ladder/reduce/02_f32";
+    const Case c = Case::parse("reduce x=fp32[1,4096] out=fp32[1]");
     std::set<std::size_t> by_atomics, in_order;
     for (std::uint64_t order = 1; order <= 8; ++order) {
-        by_atomics.insert(bits_of_sum(atomics, order));
-        in_order.insert(bits_of_sum(ordered, order));
+        by_atomics.insert(bits_of(atomics, c, order));
+        in_order.insert(bits_of(ordered, c, order));
     }
     EXPECT_GT(by_atomics.size(), 1U);
     EXPECT_EQ(in_order.size(), 1U);
     // Only a GPU chooses the order by itself, and only of a rung that says so is that taken.
-    const Case c = Case::parse("reduce x=fp32[1,4096] out=fp32[1]");
     EXPECT_FALSE(repeats_bits(c, kCuda, atomics));
     EXPECT_TRUE(repeats_bits(c, kEmulator, atomics));
     EXPECT_TRUE(repeats_bits(c, kCuda, ordered));
+}
+
+// Three tiles of six steps: shares of 4 and 5, so that blocks begin and end within tiles. One of 18: all share it.
+TEST(StreamK, HasTheSameBitsInEveryOrder) {
+    for (const char* line : {"gemm a=fp16[20,328] b=fp16[520,328]{1,520} out=fp16[20,520]",
+                             "gemm a=fp16[20,1096] b=fp16[8,1096]{1,8} out=fp16[20,8]"}) {
+        const Case c = Case::parse(line);
+        std::set<std::size_t> bits;
+        for (const std::uint64_t order : {0, 1, 2})
+            bits.insert(bits_of("ladder/hgemm/23_wgmma_stream_k_f16", c, order));
+        EXPECT_EQ(bits.size(), 1U) << line;
+    }
 }
 
 }  // namespace
