@@ -26,8 +26,8 @@ SAMPLE = 200  # mutants of a part of the library that are tried: there are thous
 
 @dataclass(frozen=True)
 class Area:
-    """`objects` says which sources are compiled from the instrumented copy, by their names in the tree; those that the
-    build generates have theirs below generated/."""
+    """`objects` says which sources but those that are kept are compiled from the instrumented copy, by their names in the
+    tree; those that the build generates have theirs below generated/."""
 
     name: str
     folder: str  # of its own sources: what is counted
@@ -61,14 +61,14 @@ def _emulated(op: str) -> str:
 
 
 def _op(name: str) -> Area:
-    own = rf"ops/{name}/(?!reference)\w+\.cpp|{_emulated(name)}"
+    own = rf"ops/{name}/\w+\.cpp|{_emulated(name)}"
     return Area(name, f"ops/{name}", own, (("test_ops", f"--op={name}"),), (f"ops/{name}/test*.cpp",))
 
 
 def _part(name: str, *tests: tuple[str, str]) -> Area:
     """A folder of src that is compiled by itself."""
     files = tuple(f"tests/{program.removeprefix('test_')}/*.cpp" for program, _ in tests)
-    return Area(name, f"src/{name}", rf"src/{name}/(?!cuda_api)\w+\.cpp", tests, files, SAMPLE)
+    return Area(name, f"src/{name}", rf"src/{name}/\w+\.cpp", tests, files, SAMPLE)
 
 
 def _kit() -> Area:

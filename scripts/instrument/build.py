@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from instrument.area import ROOT, Area
+from instrument.area import KEPT, ROOT, Area
 from instrument.copy import Copy, Place
 
 CORES = os.cpu_count() or 2
@@ -73,7 +73,7 @@ class Build:
         for entry in self.entries:
             file = Path(entry["file"])
             name = os.path.relpath(file, self.folder if file.is_relative_to(self.folder) else ROOT)
-            if re.fullmatch(area.objects, name):
+            if file.name not in KEPT and re.fullmatch(area.objects, name):
                 words = shlex.split(entry["command"])
                 found[words[words.index("-o") + 1]] = (entry["file"], words)
         if "_emulated" in area.objects and not any("_emulated" in name for name in found):

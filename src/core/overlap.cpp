@@ -85,8 +85,8 @@ class Sums {
         const std::int64_t first = std::max<std::int64_t>(0, ceil_of(low - of_b, a.step));
         const std::int64_t last = std::min(a.most, floor_of(high, a.step));
         if (first > last) return false;
-        // A multiple of b's step must lie in [low - a.step·x, high - a.step·x] for one such x. It is one of b's: beyond 0 or
-        // b's most reaches only an interval that 0 or that most lies in, which are multiples, too.
+        // A multiple of b's step must lie in [low - a.step·x, high - a.step·x] for one such x. Then b has one there:
+        // an interval that reaches beyond b's sums, below 0 or above of_b, has 0 or of_b in it.
         const std::int64_t over = mod_of(a.step * first - low, b.step), width = high - low;
         if (over <= width) return true;
         const Wide z = first_within(a.step % b.step, b.step, b.step - over, b.step - over + width);

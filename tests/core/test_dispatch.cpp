@@ -200,8 +200,8 @@ TEST_F(Dispatch, CardsBeforeTheFirstThatKernelsAreCompiledForAreDeclined) {
     EXPECT_EQ(explain(*find_op("probe"), &wide, first)[0].reason, "");
 }
 
-// What the data sheets say: SMs, shared memory of a block and of an SM in KiB, L2 in MiB, TB/s, TFLOP/s dense in 16 bits, fp8
-// and fp32.
+// What the data sheets say: SMs, shared memory of a block and of an SM in KiB, L2 in MiB, TB/s, TFLOP/s dense in 16
+// bits, fp8 and fp32.
 TEST(KnownDevices, AreThoseOfTheirDataSheets) {
     const struct {
         const char* key;
