@@ -26,8 +26,8 @@ SAMPLE = 200  # mutants of a part of the library that are tried: there are thous
 
 @dataclass(frozen=True)
 class Area:
-    """`objects` says which sources but those that are kept are compiled from the instrumented copy, by their names in the
-    tree; those that the build generates have theirs below generated/."""
+    """`objects` says which sources, but for those that are kept, are compiled from the instrumented copy, by their
+    names in the tree; those that the build generates have theirs below generated/."""
 
     name: str
     folder: str  # of its own sources: what is counted
