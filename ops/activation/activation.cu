@@ -11,7 +11,7 @@ namespace {
 kit::RowTiles tiles(const Tensor& x, const Tensor& add, const Tensor& bias, const Tensor& out,
                     const DeviceInfo& device) {
     std::int64_t rows = fold_rows(out)->rows, dim = out.dim(-1);
-    const std::int64_t stride = fold_rows(x)->stride;
+    const std::int64_t stride = fold_rows(x).value().stride;
     if (!bias)
         kit::fold_dense(rows, dim, {stride, add ? fold_rows(add)->stride : stride, fold_rows(out)->stride});
     return kit::tile_rows(rows, dim, kWidth, 1, device);

@@ -53,7 +53,7 @@ ChannelParams params(const ChannelRmsNorm& op) {
                     .eager = op.rounding == ChannelRmsNorm::Rounding::eager};
     std::copy_n(op.x.stride, 3, p.x_stride);
     std::copy_n(op.out.stride, 3, p.out_stride);
-    if (op.length) std::copy_n(op.length.stride, 3, p.length_stride);
+    std::copy_n(op.length.stride, 3, p.length_stride);  // zeros, where it is absent
     return p;
 }
 

@@ -52,6 +52,16 @@ TEST(ChannelRmsNorm, ALengthMayBeGiven) {
             EXPECT_EQ(out[1], 0);
         }
     }
+    // Without a bias nothing is added: not even 0, which would make 0 of -0.
+    for (const Device device : test::host_devices()) {
+        HostTensor x(DType::bf16, {1, 2, 1}, {-0.0, 1}), length(DType::bf16, {1, 1, 1}, {1}),
+            out(DType::bf16, {1, 2, 1});
+        run(ChannelRmsNorm{.x = x.on(device),
+                           .length = length.on(device),
+                           .out = out.on(device),
+                           .rounding = ChannelRmsNorm::Rounding::eager});
+        EXPECT_TRUE(out[0] == 0 && std::signbit(out[0]));
+    }
     EXPECT_THAT(rejection("channel_rms_norm x=bf16[1,4,3] out=bf16[1,4,3] rounding=eager"),
                 HasSubstr("channel_rms_norm.rounding: expected fused without length"));
     EXPECT_THAT(rejection("channel_rms_norm x=bf16[1,4,3] out=bf16[1,4,3] length=fp32[1,1,3] rounding=eager"),

@@ -98,6 +98,9 @@ TEST(GatedActivation, RoundsOnceOrAfterEachStep) {
                 HasSubstr("gated_activation.out: expected gate's dtype with rounding=eager, got fp32"));
     EXPECT_THAT(rejection("gated_activation x=bf16[4,16] out=bf16[4,8] gate_bias=fp32[8] rounding=eager"),
                 HasSubstr("gated_activation.gate_bias: expected gate's dtype with rounding=eager, got fp32"));
+    EXPECT_THAT(rejection("gated_activation gate=fp4_e2m1[4,16] up=fp4_e2m1[4,16] gate_scale=fp8_e4m3[128,4] "
+                          "up_scale=fp8_e4m3[128,4] out=bf16[4,16] rounding=eager"),
+                HasSubstr("gated_activation.rounding: expected fused for a gate of NVFP4"));
     EXPECT_THAT(
         rejection("gated_activation x=bf16[4,16] out=bf16[4,8] channel_multiplier=bf16[8] rounding=eager"),
         HasSubstr("gated_activation.channel_multiplier: expected none with rounding=eager"));
@@ -155,6 +158,27 @@ TEST(GatedActivation, HalvesOfOneTensorEqualTwoTensors) {
                             .gate = x.on(device).slice(1, 0, 20),
                             .up = x.on(device).slice(1, 20, 40)});
         EXPECT_EQ(merged, separate);
+    }
+}
+
+// Tiles of scales have room behind a row's last group, and may hold anything there: no lane beyond the row reads it. A NaN
+// would go to the amax of the group that the lane shares.
+TEST(GatedActivation, ScalesBehindARowAreNotRead) {
+    const std::vector<double> ones(48, 1);
+    HostTensor gate(DType::fp4_e2m1, {1, 48}, ones), up(DType::fp4_e2m1, {1, 48}, ones);
+    HostTensor tiles(DType::fp8_e4m3, {128, 4}, std::vector<double>(512, 1));
+    tiles.set(3, std::nan(""));
+    for (const Device device : test::host_devices()) {
+        HostTensor out(DType::fp4_e2m1, {1, 48}), scale(DType::ue8m0, {1, 2});
+        run(GatedActivation{.out = out.on(device),
+                            .gate = gate.on(device),
+                            .up = up.on(device),
+                            .group_scale = scale.on(device),
+                            .gate_scale = tiles.on(device),
+                            .up_scale = tiles.on(device)});
+        for (int i = 0; i < 48; ++i) EXPECT_EQ(out[i], out[0]) << i;
+        EXPECT_GT(out[0], 0);
+        EXPECT_EQ(scale[1], scale[0]);
     }
 }
 

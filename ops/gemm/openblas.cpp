@@ -43,10 +43,10 @@ void narrow(const Tensor& to, std::int64_t index, float value) {
 void widen_rows(std::vector<float>& to, const Tensor& from, std::int64_t first, std::int64_t rows,
                 std::int64_t length, std::int64_t stride, std::int64_t step) {
     to.resize(static_cast<std::size_t>(rows * length));
-    float table[256] = {};
+    std::vector<float> table;
     const bool bytes = bits(from.dtype) == 8;
     for (std::uint64_t code = 0; bytes && code < 256; ++code)
-        table[code] = static_cast<float>(decode(from.dtype, code));
+        table.push_back(static_cast<float>(decode(from.dtype, code)));
     const auto* codes = static_cast<const std::uint8_t*>(from.data);
     float* out = to.data();
     for (std::int64_t row = first; row < first + rows; ++row) {

@@ -113,6 +113,27 @@ void expect_right(const std::string& line, const std::string& emulated, Values v
     }
 }
 
+#if WEFT_HAS_EMULATOR
+// Copies of 16 bytes begin at multiples of 16 and at no other address, whatever else divides it.
+TEST(Gemm, AnyAddressOfRowsOfWholeChunks) {
+    constexpr std::int64_t kRows = 2, kDepth = 32;
+    const auto code = [](double value) { return static_cast<std::uint8_t>(encode(DType::fp8_e4m3, value)); };
+    std::vector<std::uint8_t> b(8 * kDepth, code(1));
+    for (std::size_t offset = 0; offset < 34; ++offset) {
+        std::vector<std::uint8_t> a(offset + kRows * kDepth + 34, 0x7f);  // NaN around it
+        std::fill_n(a.begin() + static_cast<std::ptrdiff_t>(offset), kRows * kDepth, code(0.5));
+        std::vector<float> out(kRows * 8);
+        Gemm op{};
+        op.a = Tensor(a.data() + offset, DType::fp8_e4m3, {kRows, kDepth}, kEmulator);
+        op.b = Tensor(b.data(), DType::fp8_e4m3, {8, kDepth}, kEmulator);
+        op.out = Tensor(out.data(), DType::fp32, {kRows, 8}, kEmulator);
+        Context context = context_for(*find_op("gemm"), kEmulator, "mma_sync");
+        run(op, context);
+        for (const float value : out) ASSERT_EQ(value, 16) << offset;
+    }
+}
+#endif
+
 TEST(Gemm, EveryTileAndOrderOfTheTensorCoreKernel) {
     for (const std::string dtype : {"bf16", "fp16"}) {
         const auto line = [&](const char* a, const char* b, const char* rest) {

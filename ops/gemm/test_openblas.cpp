@@ -38,16 +38,17 @@ TEST(GemmOpenblas, SaysThatItIsNotThere) {
     const char* before = std::getenv("WEFT_OPENBLAS");
     const std::string chosen = before != nullptr ? before : "";
     setenv("WEFT_OPENBLAS", "/nowhere/libopenblas.so", 1);
-    const auto look = [] {
+    const auto says_so = [] {
         std::array values{1.0f};
         Gemm op{};
         op.a = op.b = op.out = Tensor(values.data(), DType::fp32, {1, 1});
         const auto verdicts = explain(*find_op("gemm"), &op, device_info(kCpu));
-        const bool said = verdicts.front().reason.find("libopenblas.so.0 was not found") != std::string::npos;
-        std::_Exit(gemm::find_sgemm() == nullptr && said ? 0 : 1);
+        return verdicts.front().reason.find("libopenblas.so.0 was not found") != std::string::npos;
     };
-    EXPECT_EXIT(look(), testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(std::_Exit(gemm::find_sgemm() == nullptr && says_so() ? 0 : 1), testing::ExitedWithCode(0),
+                "");
     before != nullptr ? setenv("WEFT_OPENBLAS", chosen.c_str(), 1) : unsetenv("WEFT_OPENBLAS");
+    EXPECT_EQ(says_so(), gemm::find_sgemm() == nullptr) << "of this process";
 }
 
 // Rows more than 2^31 elements apart, of memory that is there where it is touched.

@@ -126,7 +126,7 @@ std::string wgmma(const std::string& operands) {
 }
 
 TEST(GemmWgmmaTiles, HaveASharedArrayOfExactlyTheirParts) {
-    for (const gemm::WgmmaTile tile : gemm::kWgmmaTiles) {
+    const auto expect = [](const gemm::WgmmaTile& tile) {
         const int stage = (128 + tile.tokens) * 128, box = tile.tokens * (tile.gated ? 32 : 64) * 2;
         EXPECT_EQ(tile.stage_bytes(), stage);
         EXPECT_EQ(tile.staged_bytes(), box);
@@ -135,6 +135,12 @@ TEST(GemmWgmmaTiles, HaveASharedArrayOfExactlyTheirParts) {
         EXPECT_EQ(tile.shared_bytes(), bytes(tile.stages()));
         EXPECT_LE(bytes(tile.stages()), 227 * 1024);
         EXPECT_TRUE(tile.stages() == 8 || bytes(tile.stages() + 1) > 227 * 1024);
+    };
+    for (int tokens = 8; tokens <= 256; tokens += 8) {
+        for (const bool gated : {false, true}) {
+            SCOPED_TRACE(tokens);
+            expect({tokens, gated});
+        }
     }
 }
 
@@ -150,6 +156,16 @@ TEST(GemmWgmmaTiles, OneClusterRunsOnTheSmallestCard) {
             device.sms = 999;
             EXPECT_EQ(gemm::wgmma_clusters(op, config, device), 64 / cluster)
                 << "no more than there are tiles";
+        }
+    });
+}
+
+TEST(GemmWgmmaTiles, BlocksGoInPairsWhereClustersMayHaveTwo) {
+    DeviceInfo device = *find_device("h200");
+    with_gemm("a=bf16[1000,64] b=bf16[1024,64] out=bf16[1000,1024]", [&](const Gemm& op) {
+        for (const auto& [most, cluster] : {std::pair{1, 1}, {2, 2}, {3, 2}, {16, 2}}) {
+            device.max_cluster = most;
+            EXPECT_EQ(gemm::wgmma_config(op, device).cluster, cluster) << most;
         }
     });
 }

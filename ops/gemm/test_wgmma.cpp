@@ -1,7 +1,7 @@
 // gemm on wgmma: its policy, and the kernel in the emulator by its name.
-#include <gmock/gmock.h>
-
 #include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -138,6 +138,9 @@ TEST(GemmWgmma, TilesFit) {
             EXPECT_EQ(loaded, tile.tokens);
             EXPECT_EQ(tile.loaded_tokens(cluster, 0) % 8, 0);
         }
+        // Shared between a pair as evenly as groups of eight can be, so that neither block waits for the other.
+        const int more = tile.loaded_tokens(2, 0) - tile.loaded_tokens(2, 1);
+        EXPECT_EQ(more, tile.tokens / 8 % 2 * 8) << tile.tokens;
     }
 }
 
@@ -277,6 +280,32 @@ TEST(GemmWgmma, PromotedSumsKeepWhatAShortAccumulatorLoses) {
         for (const std::uint16_t value : out)
             ASSERT_EQ(decode(DType::bf16, value), fast ? 0 : 0.25 * (kDepth - 128)) << fast;
     }
+}
+
+// Rows more than 2^31 bytes apart, of memory that is there where it is touched.
+TEST(GemmWgmma, RowsBeyondTwoToThe31Bytes) {
+    constexpr std::int64_t kRows = 17, kDepth = 8, kFar = (std::int64_t{1} << 30) + 8;
+    constexpr std::size_t kBytes = ((kRows - 1) * kFar + kDepth) * 2;
+    void* memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) GTEST_SKIP() << "no such address space";
+    const auto code = [](double value) { return static_cast<std::uint16_t>(encode(DType::bf16, value)); };
+    for (std::int64_t row = 0; row < kRows; ++row)
+        std::fill_n(static_cast<std::uint16_t*>(memory) + row * kFar, kDepth,
+                    code(static_cast<double>(row + 1)));
+    std::vector<std::uint16_t> b(8 * kDepth, code(1)), out(kRows * 8);
+    Gemm op{};
+    op.a =
+        Tensor(memory, DType::bf16, std::array{kRows, kDepth}, std::array{kFar, std::int64_t{1}}, kEmulator);
+    op.b = Tensor(b.data(), DType::bf16, {8, kDepth}, kEmulator);
+    op.out = Tensor(out.data(), DType::bf16, {kRows, 8}, kEmulator);
+    Context context(kEmulator);
+    context.avoid("mma_sync");
+    context.avoid("fma");
+    run(op, context);
+    munmap(memory, kBytes);
+    for (std::size_t i = 0; i < out.size(); ++i)
+        ASSERT_EQ(decode(DType::bf16, out[i]), 8 * static_cast<double>(i / 8 + 1)) << i;
 }
 
 // Rows of one tensor, as merged weights are passed, or every other one; up after the gate and before it. NaN where k ends

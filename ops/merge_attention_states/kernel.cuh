@@ -27,19 +27,16 @@ __device__ __forceinline__ float finite_or_none(float lse) { return lse == INFIN
 
 // The states' shares of the output, and the logarithm of both sums.
 struct Shares {
-    float a, b, lse;
+    float a = 0.0f, b = 0.0f, lse;
 
     __device__ __forceinline__ Shares(float lse_a, float lse_b) {
         const float most = lse_a > lse_b || lse_a != lse_a ? lse_a : lse_b;
-        if (most == -INFINITY) {
-            a = b = 0.0f;
-            lse = most;
-            return;
-        }
+        lse = most;
+        if (most == -INFINITY) return;
         a = expf(lse_a - most);
         b = expf(lse_b - most);
         const float sum = a + b;
-        lse = most + logf(sum);
+        lse += logf(sum);
         a /= sum;
         b /= sum;
     }

@@ -104,7 +104,6 @@ __device__ __forceinline__ void fill_tokens(const kit::Rotation& r, const QkNorm
     for (unsigned i = threadIdx.x; i < all; i += blockDim.x) {
         const unsigned slot = p.pairs.quotient(i);
         const int pair = static_cast<int>(i - slot * p.pairs.divisor);
-        if (pair >= r.half) continue;  // a head that does not turn
         const unsigned token = first_token + (slot < tokens ? slot : tokens - 1);
         const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
         const int part = part_of(p, r, pair);

@@ -101,10 +101,34 @@ TEST(QkNormRope, RoundsOnceOrAfterEachStep) {
                 HasSubstr("qk_norm_rope.cos: expected q's dtype or fp32 with rounding=eager, got fp16"));
     EXPECT_EQ(rejection(eager + " cos=fp32[16,64] sin=fp32[16,64]"), "accepted");
     EXPECT_THAT(rejection(plain + " addcmul=true"), HasSubstr("qk_norm_rope.addcmul: expected false"));
+    EXPECT_EQ(rejection(eager + " cos=bf16[16,64] sin=bf16[16,64] q_weight=fp32[128] weight_offset=1"),
+              "accepted");
     const std::string cast = plain + " rounding=eager_cast cos=bf16[16,64] sin=bf16[16,64] q_weight=";
     EXPECT_THAT(rejection(cast + "fp32[128]"), HasSubstr("qk_norm_rope.q_weight: expected q's dtype"));
     EXPECT_THAT(rejection(cast + "bf16[128] weight_offset=1"),
                 HasSubstr("qk_norm_rope.weight_offset: expected 0 with rounding=eager_cast"));
+}
+
+// 1.0625 + 2^-12 is nearer to 1.125 than to 1, its neighbours in fp8_e4m3. In bf16 it is 1.0625, halfway between them.
+TEST(QkNormRope, AStepRoundsBeforeACacheOfFewerBits) {
+    using Rounding = QkNormRope::Rounding;
+    HostTensor q(DType::bf16, {1, 1, 2}, {1.0625, 1}), cos(DType::bf16, {1, 1}, {1}),
+        sin(DType::bf16, {1, 1}, {-0x1p-12}), slots(DType::int64, {1}, {0});
+    for (const Device device : test::host_devices()) {
+        for (const auto rounding : {Rounding::fused, Rounding::eager}) {
+            HostTensor out(DType::bf16, {1, 1, 2}), cache(DType::fp8_e4m3, {1, 1, 1, 2});
+            run(QkNormRope{.q = q.on(device),
+                           .k = q.on(device),
+                           .q_out = out.on(device),
+                           .cos = cos.on(device),
+                           .sin = sin.on(device),
+                           .slots = slots.on(device),
+                           .k_cache = cache.on(device),
+                           .norm = QkNormRope::Norm::none,
+                           .rounding = rounding});
+            EXPECT_EQ(cache[0], rounding == Rounding::fused ? 1.125 : 1);
+        }
+    }
 }
 
 // What lies just inside of each limit.
@@ -235,13 +259,13 @@ TEST(QkNormRope, WhatIsOutsideIsLeftOutOnDevices) {
         if (device == kCpu) continue;
         HostTensor k = waves({3, 1, 4}, 1.1), q = k, q_out(DType::fp32, {3, 1, 4});
         HostTensor slots(DType::int64, {3}, {4, -7, 1e15});
-        HostTensor cache(DType::fp32, {2, 2, 1, 4}, std::vector<double>(16, -9.0));
+        HostTensor cache(DType::fp32, {3, 2, 1, 4}, std::vector<double>(24, -9.0));  // and a page behind it
         run(QkNormRope{.q = q.on(device),
                        .k = k.on(device),
                        .q_out = q_out.on(device),
                        .slots = slots.on(device),
-                       .k_cache = cache.on(device)});
-        for (int i = 0; i < 16; ++i) EXPECT_EQ(cache[i], -9);
+                       .k_cache = cache.on(device).slice(0, 0, 2)});
+        for (int i = 0; i < 24; ++i) EXPECT_EQ(cache[i], -9);
     }
 }
 

@@ -151,6 +151,10 @@ TEST(QkvSplitRope, CopiesWhereNothingTurns) {
     }
     EXPECT_THAT(rejection(std::string(kGood) + " rotate=false rotary_dim=2"),
                 HasSubstr("qkv_split_rope.rotary_dim: expected 0 with rotate=false, got 2"));
+    EXPECT_THAT(rejection(std::string(kGood) + " rotate=false positions=int32[4]"),
+                HasSubstr("qkv_split_rope.positions: expected none with rotate=false"));
+    EXPECT_THAT(rejection(std::string(kGood) + " rotate=false cos=bf16[9,0] sin=bf16[9,0]"),
+                HasSubstr("qkv_split_rope.cos: expected none with rotate=false"));
 }
 
 TEST(QkvSplitRope, PolicyFillsTheDevice) {

@@ -80,6 +80,13 @@ TEST(ResidualAdd, AnIndexPicksTheGatesOfRows) {
     EXPECT_THAT(
         rejection("residual_add x=bf16[4,8] residual=bf16[4,8] out=bf16 index=int32[4] gate=bf16[0,8]"),
         HasSubstr("residual_add.gate: expected at least one row"));
+    EXPECT_THAT(
+        rejection("residual_add x=bf16[1,8] residual=bf16[1,8] out=bf16 index=int32[1] gate=bf16[0,8]"),
+        HasSubstr("residual_add.gate: expected at least one row"));
+    EXPECT_EQ(rejection("residual_add x=bf16[0,8] residual=bf16[0,8] out=bf16 index=int32[0] gate=bf16[0,8]"),
+              "accepted");
+    EXPECT_EQ(rejection("residual_add x=bf16[4,8] residual=bf16[4,8] out=bf16 index=int32[4] gate=bf16[1,8]"),
+              "accepted");
 }
 
 TEST(ResidualAdd, TakesAGateOfAnyRows) {

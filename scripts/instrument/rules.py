@@ -15,6 +15,8 @@ HASTENS = {
     "dependents_launch",
     "tma_prefetch",
 }  # a statement without which results are as they were, and later
+# What a generator of cases asks: how often something is drawn is a choice, whether it ever is, is none.
+ODDS = {"chance", "below"}
 # Functions whose first two arguments may change places.
 COMMUTES = {"fminf", "fmaxf", "min", "max", "__fadd_rn", "__fmul_rn", "fmaf", "__fmaf_rn"}
 SYNCHRONISES = ("sync", "barrier", "fence", "wait", "arrive", "commit", "release", "hold")
@@ -96,9 +98,18 @@ class Finder:
             ):
                 # What cases draw is no fault of the op; the op's rendered page holds the ranges of options.
                 fixed.update(range(i, source.partner[i + 1] + 1))
+            elif token.text in ODDS and source.tokens[i + 1].text == "(":
+                fixed.update(self._odds(i))
             elif token.text == "case":
                 fixed.update(range(i, source.until(i, {":"}) + 1))
         return fixed
+
+    def _odds(self, i: int) -> range:
+        """`chance(20)`, `below(7) == 0`: all of it; of `below(size + 1)` nothing, for that bounds what is drawn."""
+        tokens, last = self.source.tokens, self.source.partner[i + 1]
+        if tokens[i].text == "below" and (last != i + 3 or tokens[i + 2].kind != "number"):
+            return range(0)
+        return range(i, last + (3 if tokens[last + 1].text in COMPARISONS else 1))
 
     def _declares(self, i: int, end: int) -> bool:
         """Whether parameters stand between: `constexpr int f() const {`."""

@@ -23,8 +23,9 @@ struct Place {
 double tie(Random& random) {
     constexpr DType kNarrow[] = {DType::fp8_e4m3, DType::fp8_e5m2, DType::fp4_e2m1, DType::bf16, DType::fp16};
     const DType dtype = random.pick(kNarrow);
-    const double value =
-        round_to(dtype, (random.below(2) == 0 ? 1 : -1) * std::exp2(random.uniform() * 4 - 2));
+    const double sign =
+        random.below(2) == 0 ? 1 : -1;  // drawn first: C++ orders no two draws of one expression
+    const double value = round_to(dtype, sign * std::exp2(random.uniform() * 4 - 2));
     const double next = decode(dtype, encode(dtype, value) + 1);
     return std::isfinite(next) ? (value + next) / 2 : value;
 }
@@ -47,10 +48,11 @@ double shaped(double value, Values values, const Place& place, std::uint64_t see
             return random.below(400) == 0 ? kSpecial[random.below(4)] : value;
         }
         case Values::rising: return value * (0.5 + 2 * place.in_row + 2 * place.in_tensor);
-        case Values::ties:
-            return random.below(2) == 0
-                       ? tie(random)
-                       : std::exp2(-static_cast<double>(random.below(12))) * (random.below(2) == 0 ? 1 : -1);
+        case Values::ties: {
+            if (random.below(2) == 0) return tie(random);
+            const double sign = random.below(2) == 0 ? 1 : -1;
+            return sign * std::exp2(-static_cast<double>(random.below(12)));
+        }
     }
     return value;
 }
@@ -181,7 +183,9 @@ std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, boo
     switch (fill.kind) {
         case Fill::Kind::index:
             return limit <= 0 || (none && fill.or_none && random.below(7) == 0) ? -1 : below(limit);
-        case Fill::Kind::positions: return below(limit == kUnknown ? high : std::min(high, limit));
+        // Axes that only absent inputs name have the size 0, and bound nothing.
+        case Fill::Kind::positions:
+            return below(limit == kUnknown || limit == 0 ? high : std::min(high, limit));
         case Fill::Kind::count: return random.below(3) == 0 ? limit : below(limit + 1);
         case Fill::Kind::mask:
             return random.below(4) == 0 ? 0 : 1 + random.below(dtype == DType::uint8 ? 255 : 127);

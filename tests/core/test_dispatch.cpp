@@ -171,6 +171,34 @@ TEST_F(Dispatch, IsLoggedWhereTheEnvironmentAsks) {
     EXPECT_EXIT(run_with("times"), testing::ExitedWithCode(0), "^$");
 }
 
+// The same in this process, where nothing else runs in it: what another reaches, scripts/mutants does not see.
+TEST_F(Dispatch, IsLoggedFromTheFirstCallOn) {
+    const bool alone = testing::UnitTest::GetInstance()->test_to_run_count() == 1;
+    if (!alone || std::getenv("WEFT_VERBOSE") != nullptr) return;  // it was read at the first call
+    setenv("WEFT_VERBOSE", "dispatch", 1);
+    testing::internal::CaptureStderr();
+    run(make(2, 8));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("wide: chosen"));
+    unsetenv("WEFT_VERBOSE");
+    set_log(nullptr);
+}
+
+// Of a process that was not asked to, whether this is its first call or not.
+TEST_F(Dispatch, NothingIsLoggedUnasked) {
+    if (std::getenv("WEFT_VERBOSE") != nullptr) GTEST_SKIP() << "the environment asks";
+    testing::internal::CaptureStderr();
+    run(make(2, 8));
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+TEST_F(Dispatch, NothingIsLoggedWhereTheEnvironmentAsksForOtherThings) {
+    if (std::getenv("WEFT_VERBOSE") != nullptr) GTEST_SKIP() << "the environment asks";
+    setenv("WEFT_VERBOSE", "times", 1);
+    testing::internal::CaptureStderr();
+    run(make(2, 8));
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    unsetenv("WEFT_VERBOSE");
+}
+
 TEST_F(Dispatch, PreparedCallsLaunchWithoutAsking) {
     launches = 0;
     const Probe op = make(2, 8);

@@ -65,7 +65,7 @@ TEST(Ladder, HasShapesForEachTopic) {
 
 TEST(Ladder, ALessonIsReadInParts) {
     const ladder::Rung rung{
-        "ladder/topic/01_name", "A title.\n\nIdea    One\n        two.\nChange  Three.\n", {}};
+        "ladder/topic/01_name", "A title.\n\nIdea    One\n\n        two.\n\nChange  Three.\n", {}};
     EXPECT_EQ(rung.topic(), "topic");
     EXPECT_EQ(rung.title(), "A title.");
     EXPECT_EQ(rung.part("Idea"), "One two.");

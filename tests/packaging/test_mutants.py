@@ -32,6 +32,16 @@ class Copied:
 SITES = Finder("void f(int a) {\n    if (a > 1) {\n        g();\n    }\n}\n").sites()
 
 
+def test_odds_are_a_choice_and_bounds_are_none() -> None:
+    lines = ["if (chance(20)) g();", "if (r.below(7) == 0) g();", "h(r.below(n + 1));"]
+    text = "\n".join(["void f(R& r, int n) {", *lines, "}"])
+    rules = {(site.line, rule) for site in Finder(text).sites() for rule in site.rules}
+    for line in (2, 3):
+        assert (line, "a condition that never holds") in rules
+        assert not any(at == line and ("constant" in rule or "comparison" in rule) for at, rule in rules)
+    assert {(4, "a constant off by one"), (4, "an operator: + for -")} <= rules
+
+
 @pytest.mark.parametrize(("ceiling", "holds"), [(3, True), (2, False), (0, True)])
 def test_a_ceiling_is_the_last_number_that_holds(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ceiling: int, holds: bool
