@@ -19,12 +19,12 @@ struct Place {
     double in_row = 0, in_tensor = 0;
 };
 
-// Halfway between two neighbours of a dtype that an output may be stored in, at magnitudes from 1/4 to 4.
+// Halfway between two neighbours of a dtype that an output may be stored in, at magnitudes from 1/4 to 4. Each draw is a
+// statement of its own: C++ does not say in which order those of one expression are.
 double tie(Random& random) {
     constexpr DType kNarrow[] = {DType::fp8_e4m3, DType::fp8_e5m2, DType::fp4_e2m1, DType::bf16, DType::fp16};
     const DType dtype = random.pick(kNarrow);
-    const double sign =
-        random.below(2) == 0 ? 1 : -1;  // drawn first: C++ orders no two draws of one expression
+    const double sign = random.below(2) == 0 ? 1 : -1;
     const double value = round_to(dtype, sign * std::exp2(random.uniform() * 4 - 2));
     const double next = decode(dtype, encode(dtype, value) + 1);
     return std::isfinite(next) ? (value + next) / 2 : value;
