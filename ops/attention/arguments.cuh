@@ -31,6 +31,14 @@ inline void set_options(AttentionParams& p, const Attention& op, const attention
     }
 }
 
+// Of so many key heads the longest rows come first.
+inline void set_near_heads(AttentionParams& p, int near_heads) {
+    const int last = p.heads % near_heads;  // 0: all are alike
+    p.near_heads = near_heads;
+    p.by_near_blocks = kit::Divisor::of(std::int64_t{p.row_blocks} * near_heads);
+    p.by_near_heads = kit::Divisor::of(near_heads), p.by_last_heads = kit::Divisor::of(last);
+}
+
 // But for what a configuration says.
 inline AttentionParams parameters(const Attention& op, const attention::Problem& problem, int block_rows,
                                   int splits) {
@@ -46,13 +54,27 @@ inline AttentionParams parameters(const Attention& op, const attention::Problem&
     p.row_blocks = (p.rows + block_rows - 1) / block_rows;
     p.splits = splits;
     p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
+    p.heads = static_cast<int>(problem.heads);
     p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
     p.head_dim = static_cast<int>(op.q.dim(3));
+    p.by_group = kit::Divisor::of(p.group), p.by_splits = kit::Divisor::of(p.splits);
+    p.by_row_blocks = kit::Divisor::of(p.row_blocks), p.by_kv_heads = kit::Divisor::of(p.kv_heads);
+    set_near_heads(p, 1);
     p.causal = problem.window.right == 0;
     set_options(p, op, problem.window);
     p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),
     p.vector_out = vectors(op.out);
     return p;
+}
+
+// The results of splits, before they are merged, in fp32.
+inline std::size_t partial_bytes(const AttentionParams& p) {
+    return sizeof(float) * static_cast<std::size_t>(p.splits) * static_cast<std::size_t>(p.heads) *
+           static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.head_dim + 1);
+}
+inline void set_partials(AttentionParams& p, void* memory) {
+    p.partial = static_cast<float*>(memory);
+    p.partial_lse = p.partial + static_cast<std::int64_t>(p.splits) * p.heads * p.rows * p.head_dim;
 }
 
 }  // namespace

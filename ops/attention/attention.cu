@@ -49,29 +49,37 @@ void launch_flash(const AttentionParams& p, const Config& config, unsigned block
     }
 }
 
+void merge_partials(const AttentionParams& p, bool bf16, Context& context) {
+    const std::int64_t rows = static_cast<std::int64_t>(p.heads) * p.rows;
+    const kit::LaunchShape shape{
+        .grid = static_cast<unsigned>((rows + 3) / 4), .block = 128, .dependent = true};
+    kit::launch("attention_merge", bf16 ? attention_merge<kit::bf16> : attention_merge<kit::half>, shape,
+                context.stream(), p);
+}
+
 void launch_attention(const Attention& op, Context& context) {
     const Problem problem(op);
     const Config& config = context.slot<AttentionPlans>().get(problem, context.info());
     AttentionParams p = parameters(op, problem, config.rows(), config.splits);
     p.row_warps = config.row_warps, p.groups = config.groups, p.slots = config.slots;
-    const std::int64_t rows = problem.heads * problem.rows;
-    if (config.splits > 1) {
-        const auto floats = static_cast<std::size_t>(config.splits * rows * (problem.head_dim + 1));
-        p.partial = static_cast<float*>(context.scratch(floats * sizeof(float)));
-        p.partial_lse = p.partial + config.splits * rows * problem.head_dim;
-    }
+    if (config.splits > 1) set_partials(p, context.scratch(partial_bytes(p)));
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
     const auto launch = problem.options
                             ? (bf16 ? launch_flash<kit::bf16, true> : launch_flash<kit::half, true>)
                             : (bf16 ? launch_flash<kit::bf16, false> : launch_flash<kit::half, false>);
     launch(p, config, blocks, context.stream());
-    if (config.splits > 1) {
-        const kit::LaunchShape shape{
-            .grid = static_cast<unsigned>((rows + 3) / 4), .block = 128, .dependent = true};
-        kit::launch("attention_merge", bf16 ? attention_merge<kit::bf16> : attention_merge<kit::half>, shape,
-                    context.stream(), p, problem.heads);
-    }
+    if (config.splits > 1) merge_partials(p, bf16, context);
+}
+
+void launch_wgmma(const Attention& op, Context& context) {
+    const Problem problem(op);
+    const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
+    if (!config.merged()) return launch_attention_wgmma(op, config, nullptr, context);
+    AttentionParams p = parameters(op, problem, config.rows, config.splits);
+    set_partials(p, context.scratch(partial_bytes(p)));
+    launch_attention_wgmma(op, config, p.partial, context);
+    merge_partials(p, op.q.dtype == DType::bf16, context);
 }
 
 std::string config_text(const Attention& op, const DeviceInfo& device) {
@@ -84,7 +92,7 @@ std::string wgmma_text(const Attention& op, const DeviceInfo& device) {
 
 const RegisterImplementations<Attention> kKernels{
     kit::kTarget,
-    {{"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_attention_wgmma},
+    {{"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
      {"flash_mma", attention::decline, config_text, launch_attention}}};
 
 }  // namespace

@@ -74,8 +74,7 @@ template <int kHeadDim>
 __device__ __forceinline__ void store_partial(const AttentionState<kHeadDim>& state, const AttentionParams& p,
                                               const AttentionBlock& block, int first_row) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const std::int64_t heads = gridDim.x / static_cast<unsigned>(p.row_blocks * p.splits);
-    const std::int64_t base = (block.split * heads + block.batch * p.kv_heads + block.kv_head) * p.rows;
+    const std::int64_t base = block.partial_row(p);
 #pragma unroll
     for (int i = 0; i < 2 * AttentionState<kHeadDim>::kRowTiles; ++i) {
         const int t = i / 2, h = i % 2, row = first_row + t * 16 + h * 8 + lane / 4;
@@ -143,7 +142,7 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     const int group = warp / p.row_warps, warp_row = warp % p.row_warps * kTile.warp_rows();
     T* queries = kit::dynamic_shared<T>();
     T* rings = queries + p.row_warps * kTile.warp_rows() * kTile.pitch();
-    AttentionBlock block(p);
+    AttentionBlock block(p, blockIdx.x);
     block.read_length(p);
     const int block_rows = p.row_warps * kTile.warp_rows(), first_row = block.row_block * block_rows;
 
@@ -208,19 +207,22 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     }
 }
 
+constexpr int kMergedAtOnce = 8;
+
 // What:    out = sum_s w_s partial_s, w_s = exp2(lse_s) / sum exp2(lse), over the splits s
-// Mapping: a warp a row; lane s holds split s's weight, columns run over the lanes
+// Mapping: a warp a row; lane s holds split s's weight, columns run over the lanes, in fours
 // Traffic: splits * head_dim * 4 bytes a row, from L2
 // Needs:   splits <= 32
 template <class T>
-__global__ void __launch_bounds__(128) attention_merge(const AttentionParams p, std::int64_t heads) {
+__global__ void __launch_bounds__(128) attention_merge(const AttentionParams p) {
     kit::dependency_wait();
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+    const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32,
+                       heads = p.heads;
     if (index >= heads * p.rows) return;
     const std::int64_t head = index / p.rows;
     const int row = static_cast<int>(index % p.rows);
-    const std::int64_t token = row / p.group, q_head = head % p.kv_heads * p.group + row % p.group;
+    const std::int64_t token = p.token(row), q_head = head % p.kv_heads * p.group + row - token * p.group;
     const auto offset = [&](const AttentionStrides& stride) {
         return head / p.kv_heads * stride.batch + token * stride.token + q_head * stride.head;
     };
@@ -239,16 +241,32 @@ __global__ void __launch_bounds__(128) attention_merge(const AttentionParams p, 
     if (p.lse != nullptr && lane == 0)
         p.lse[offset(p.lse_stride)] = (top + log2f(sum)) * 0.693147180559945309f;
 
+    // Four columns a lane, where rows have whole such pieces; of some splits at once, since each is far away.
     T* out = static_cast<T*>(p.out) + offset(p.out_stride);
-    for (int first = 0; first < p.head_dim; first += 32) {
-        const int column = first + lane;
-        float total = 0;
-        for (int s = 0; s < p.splits; ++s) {
-            const float w = kit::shuffle(weight, s);
-            if (column < p.head_dim)
-                total += w * p.partial[(s * heads * p.rows + index) * p.head_dim + column];
+    const float* from = p.partial + index * p.head_dim;
+    const std::int64_t split_stride = heads * p.rows * p.head_dim;
+    const int width = p.head_dim % 4 == 0 ? 4 : 1;
+    for (int first = 0; first < p.head_dim; first += 32 * width) {
+        const int column = first + lane * width;
+        float total[4] = {};
+        for (int begin = 0; begin < p.splits; begin += kMergedAtOnce) {
+            float4 part[kMergedAtOnce];
+#pragma unroll
+            for (int s = 0; s < kMergedAtOnce; ++s) {
+                const float* at = from + min(begin + s, p.splits - 1) * split_stride + column;
+                part[s] = column >= p.head_dim ? float4{}
+                          : width == 4         ? *reinterpret_cast<const float4*>(at)
+                                               : float4{*at, 0, 0, 0};
+            }
+#pragma unroll
+            for (int s = 0; s < kMergedAtOnce; ++s) {
+                const float w = kit::shuffle(weight, min(begin + s, 31));
+                if (begin + s >= p.splits) continue;
+                total[0] += w * part[s].x, total[1] += w * part[s].y;
+                total[2] += w * part[s].z, total[3] += w * part[s].w;
+            }
         }
-        if (column < p.head_dim) out[column] = kit::from_float<T>(total);
+        for (int i = 0; i < width && column < p.head_dim; ++i) out[column + i] = kit::from_float<T>(total[i]);
     }
 }
 

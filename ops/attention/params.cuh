@@ -1,7 +1,11 @@
 // Attention: what a launch and a block of it know.
 #pragma once
 
+#include <utility>
+
+#include "kit/divisor.cuh"
 #include "kit/ptx/approximate.cuh"
+#include "kit/ptx/elect.cuh"
 #include "kit/reduce.cuh"
 #include "kit/target.h"
 #include "ops/attention/policy.h"
@@ -28,10 +32,16 @@ struct AttentionParams {
     std::int64_t mask_stride;
     int rows, row_blocks, q_tokens, kv_tokens, kv_heads, group, head_dim;
     int block_rows, row_warps, groups, splits, slots;
-    float scale_log2;                                       // factor of the scores * log2(e)
+    int heads, near_heads;  // key heads of all batches; of so many the longest rows come first
+    unsigned blocks;        // row_blocks * heads * splits
+    kit::Divisor by_group, by_splits, by_row_blocks, by_kv_heads;
+    kit::Divisor by_near_blocks, by_near_heads,
+        by_last_heads;  // row_blocks * near_heads; heads of all but the last such, of it
+    bool clustered;     // the splits are the blocks of a cluster, which merge themselves
+    float scale_log2;   // factor of the scores * log2(e)
     bool causal, vector_q, vector_k, vector_v, vector_out;  // vector: 16-byte aligned rows of whole chunks
     float *partial,
-        *partial_lse;  // splits > 1: [split, row of all heads, head_dim] and [split, row of all heads]
+        *partial_lse;  // of splits to be merged: [split, row of all heads, head_dim], [split, row of all heads]
     // Of kernels with options alone. Where scores are capped, scale_log2 is the factor of what cap_scores leaves.
     int window_left, window_right;   // attention::Window
     const std::int32_t* key_limits;  // or null: [batch, q_tokens]
@@ -39,6 +49,11 @@ struct AttentionParams {
     const float* sinks;  // or null: [q_heads]
     float cap_factor;    // exp2 of a score times this is exp(2 score / softcap)
     bool capped;
+
+    // Of a row.
+    __device__ __forceinline__ int token(int row) const {
+        return static_cast<int>(by_group.quotient(static_cast<unsigned>(row)));
+    }
 };
 
 constexpr float kAttentionSlack =
@@ -56,40 +71,63 @@ struct KeyRange {
     int first, end;
 };
 
-// What a block works on.
+// What a block works on, of p.blocks.
 struct AttentionBlock {
+    unsigned index;
     int split, row_block, kv_head, batch, keys;  // keys: that exist
 
     // Reads no memory, so that it may come before the wait for the kernels before; lengths are read after it.
-    __device__ explicit AttentionBlock(const AttentionParams& p) : keys(p.kv_tokens) {
-        unsigned index = blockIdx.x;
-        split = static_cast<int>(index % static_cast<unsigned>(p.splits));
-        index /= static_cast<unsigned>(p.splits);
-        row_block = static_cast<int>(index % static_cast<unsigned>(p.row_blocks));
-        if (p.causal) row_block = p.row_blocks - 1 - row_block;  // the longest first
-        index /= static_cast<unsigned>(p.row_blocks);
-        kv_head = static_cast<int>(index % static_cast<unsigned>(p.kv_heads));
-        batch = static_cast<int>(index / static_cast<unsigned>(p.kv_heads));
+    __device__ AttentionBlock(const AttentionParams& p, unsigned which) : index(which), keys(p.kv_tokens) {
+        const auto taken = [&which](const kit::Divisor& by) {
+            const unsigned all = std::exchange(which, by.quotient(which));
+            return static_cast<int>(all - which * by.divisor);
+        };
+        split = taken(p.by_splits);
+        if (p.causal) {  // the longest first, of some heads, whose keys L2 holds meanwhile
+            const auto inside = static_cast<unsigned>(taken(p.by_near_blocks));
+            const int first = static_cast<int>(which) * p.near_heads;
+            const kit::Divisor& heads = first + p.near_heads <= p.heads ? p.by_near_heads : p.by_last_heads;
+            const unsigned length = heads.quotient(inside);
+            row_block = p.row_blocks - 1 - static_cast<int>(length);
+            which = static_cast<unsigned>(first) + inside - length * heads.divisor;
+        } else {
+            row_block = taken(p.by_row_blocks);
+        }
+        kv_head = taken(p.by_kv_heads);
+        batch = static_cast<int>(which);
     }
     __device__ void read_length(const AttentionParams& p) {
         if (p.kv_lengths != nullptr) keys = min(max(p.kv_lengths[batch], 0), p.kv_tokens);
     }
+    // The same, computed again: what it knows need not stay in registers until then.
+    __device__ AttentionBlock again(const AttentionParams& p) const {
+        return AttentionBlock(p, static_cast<unsigned>(kit::anew(static_cast<int>(index))));
+    }
+    // The batch's mask of keys, or null.
+    __device__ const std::uint8_t* mask(const AttentionParams& p) const {
+        return p.key_mask == nullptr ? nullptr : p.key_mask + batch * p.mask_stride;
+    }
     // Keys that a row sees, as far as the diagonal and the length go.
     __device__ int limit(const AttentionParams& p, int row) const {
-        return p.causal ? min(keys, keys - p.q_tokens + 1 + min(row, p.rows - 1) / p.group) : keys;
+        return p.causal ? min(keys, keys - p.q_tokens + 1 + p.token(min(row, p.rows - 1))) : keys;
     }
     // What a row sees, with options.
     __device__ KeyRange seen(const AttentionParams& p, int row) const {
-        const int token = min(row, p.rows - 1) / p.group, position = keys - p.q_tokens + token;
+        const int token = p.token(min(row, p.rows - 1)), position = keys - p.q_tokens + token;
         int end = min(keys, position + p.window_right + 1);
         if (p.key_limits != nullptr) end = min(end, p.key_limits[batch * p.limits_stride + token]);
         return {max(position - p.window_left, 0), end};
     }
+    // Its first row among the partial results.
+    __device__ std::int64_t partial_row(const AttentionParams& p) const {
+        return (static_cast<std::int64_t>(split) * p.heads + batch * p.kv_heads + kv_head) * p.rows;
+    }
     // Element offset of a row's first column.
     __device__ std::int64_t row_offset(const AttentionParams& p, const AttentionStrides& stride,
                                        int row) const {
-        return batch * stride.batch + row / p.group * stride.token +
-               (static_cast<std::int64_t>(kv_head) * p.group + row % p.group) * stride.head;
+        const int token = p.token(row);
+        return batch * stride.batch + token * stride.token +
+               (static_cast<std::int64_t>(kv_head) * p.group + row - token * p.group) * stride.head;
     }
 };
 
@@ -131,7 +169,7 @@ __device__ __forceinline__ TileRange tiles_in(const KeyBounds& bounds, int keys)
 // row's four lanes has its weight: 1, but for the rounding of m.
 __device__ __forceinline__ void begin_at_sink(float& m, float& l, const AttentionParams& p,
                                               const AttentionBlock& block, int row) {
-    const float sink = p.sinks[block.kv_head * p.group + row % p.group] * 1.44269504088896341f;
+    const float sink = p.sinks[block.kv_head * p.group + row - p.token(row) * p.group] * 1.44269504088896341f;
     m = sink / p.scale_log2;
     if (threadIdx.x % 4 == 0)
         l = kit::exp2_approximate(sink - (m == minus_infinity() ? 0.0f : m * p.scale_log2));
@@ -143,17 +181,16 @@ __device__ __forceinline__ float cap_score(float s, float cap_factor) {
     return fmaf(-2.0f, kit::reciprocal_approximate(1.0f + kit::exp2_approximate(s * cap_factor)), 1.0f);
 }
 
-// The offsets of every `step`-th row from `row` on. A division a row, one after the other, would cost more than the
-// rows' way from memory.
+// The offsets of every `step`-th row from `row` on.
 class AttentionRows {
    public:
     __device__ AttentionRows(const AttentionParams& p, const AttentionBlock& block,
                              const AttentionStrides& stride, int row, int step)
         : group_(p.group),
-          head_(row % p.group),
-          head_step_(step % p.group),
+          head_(row - p.token(row) * p.group),
+          head_step_(step - p.token(step) * p.group),
           offset_(block.row_offset(p, stride, row)),
-          advance_(step / p.group * stride.token + head_step_ * stride.head),
+          advance_(p.token(step) * stride.token + head_step_ * stride.head),
           wrap_(stride.token - p.group * stride.head) {}
     __device__ std::int64_t offset() const { return offset_; }
     __device__ void next() {

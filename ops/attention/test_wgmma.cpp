@@ -77,7 +77,7 @@ TEST(AttentionWgmma, FillsAHopperCard) {
 // Two blocks are a cluster, on a device that has any.
 TEST(AttentionWgmma, SharesKeysWhereThereAreClusters) {
     attention::Problem problem;
-    problem.heads = 1, problem.rows = 128, problem.keys = 1000, problem.head_dim = 128;
+    problem.heads = 1, problem.rows = 128, problem.keys = 500, problem.head_dim = 128;
     DeviceInfo device = *find_device("h200");
     for (const int cluster : {1, 2, 8}) {
         device.max_cluster = cluster;
@@ -85,9 +85,118 @@ TEST(AttentionWgmma, SharesKeysWhereThereAreClusters) {
     }
 }
 
+// Of few rows the keys are shared by the whole card, as far as there are tiles.
+TEST(AttentionWgmma, ManyKeysOfFewRowsAreMerged) {
+    const DeviceInfo& h200 = *find_device("h200");
+    attention::Problem decode;
+    decode.heads = 8, decode.rows = 4, decode.keys = 8192, decode.head_dim = 128, decode.group = 4;
+    attention::WgmmaConfig config = attention::choose_wgmma(decode, h200);
+    EXPECT_TRUE(config.merged());
+    EXPECT_EQ(config.splits, 16);
+    decode.keys = 1024;
+    EXPECT_EQ(attention::choose_wgmma(decode, h200).splits, 8) << "a tile each";
+    decode.heads = 100;
+    config = attention::choose_wgmma(decode, h200);
+    EXPECT_EQ(config.splits, 1) << "the heads fill the card";
+    EXPECT_FALSE(config.merged());
+}
+
+TEST(AttentionWgmma, ThreeWarpgroupsAtHeadDim64) {
+    const DeviceInfo& h200 = *find_device("h200");
+    attention::Problem problem;
+    problem.heads = 200, problem.rows = 1000, problem.keys = 1000, problem.head_dim = 64, problem.group = 5;
+    attention::WgmmaConfig config = attention::choose_wgmma(problem, h200);
+    EXPECT_EQ(config.tile.warpgroups, 3);
+    EXPECT_EQ(config.rows, 190) << "whole tokens";
+    EXPECT_LE(config.tile.shared_bytes(), h200.shared_per_block);
+    EXPECT_LE(config.tile.registers() * 3 + config.tile.loader_registers(), 512);
+    problem.options = true;
+    EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2);
+    problem.options = false, problem.head_dim = 128;
+    EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2);
+    problem.head_dim = 64, problem.rows = 120;
+    EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2) << "two have the rows";
+}
+
+// As many heads as half of the cache holds, one at least, and no more than there are.
+TEST(AttentionWgmma, NearHeadsFitTheCache) {
+    DeviceInfo device = *find_device("h200");
+    device.l2_bytes = 1000000;
+    attention::Problem problem;
+    problem.heads = 7, problem.rows = 10, problem.keys = 1000, problem.head_dim = 64;
+    EXPECT_EQ(attention::near_heads(problem, device), 1);
+    problem.keys = 500;
+    EXPECT_EQ(attention::near_heads(problem, device), 3);
+    problem.keys = 1;
+    EXPECT_EQ(attention::near_heads(problem, device), 7);
+}
+
 #if WEFT_HAS_EMULATOR
 void expect_right(const std::string& line, const char* config) {
     test::expect_right(line, "flash_wgmma", config);
+}
+
+// On a card of few multiprocessors, whose cache holds the keys of so many bytes.
+void expect_right_on(int sms, long l2_bytes, const std::string& line, const char* config) {
+    Case c = Case::parse(line);
+    c.infer();
+    DeviceInfo info = *find_device("h200");
+    info.type = DeviceType::emulator;
+    info.sms = sms, info.l2_bytes = l2_bytes;
+    Context context = context_for(c.op(), kEmulator, "flash_wgmma");
+    context.set_info(info);
+    const Outcome outcome = verify(c, context, 7, Values::usual);
+    EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
+    EXPECT_THAT(outcome.implementation, HasSubstr(config)) << line;
+}
+
+// A block goes on with other rows: the ring, the buffers of queries and the turns go on where they were.
+TEST(AttentionWgmma, BlocksWorkOnManyRows) {
+    expect_right_on(3, 1 << 20,
+                    "attention q=bf16[2,400,2,64] k=bf16[2,150,2,64] v=bf16[2,150,2,64] lse=fp32[2,2,400]",
+                    "192x128 rows and keys of 64");
+    expect_right_on(2, 1 << 20, "attention q=fp16[1,300,2,128] k=fp16[1,200,1,128] v=fp16[1,200,1,128]",
+                    "128x128 rows and keys of 128");
+    expect_right_on(2, 1 << 20,
+                    "attention q=bf16[3,100,2,128] k=bf16[3,300,2,128] v=bf16[3,300,2,128] "
+                    "kv_lengths=int32[3] key_mask=uint8[3,300]",
+                    "128x128 rows and keys of 128");
+    expect_right_on(1, 1 << 20,
+                    "attention q=bf16[1,200,2,256] k=bf16[1,130,2,256] v=bf16[1,130,2,256] causal=true "
+                    "window_left=70 sinks=fp32[2]",
+                    "128x64 rows and keys of 256");
+}
+
+// Causal: the longest rows of some heads first, of all of them in the end; the last heads are fewer. Rows of a warpgroup
+// that see less than their block's others, and rows that see nothing.
+TEST(AttentionWgmma, LongRowsComeFirst) {
+    for (const long l2_bytes : {1L << 30, 4L * 4 * 400 * 64, 1L}) {  // near heads: all five, two, one
+        expect_right_on(3, l2_bytes,
+                        "attention q=fp16[5,400,1,64] k=fp16[5,400,1,64] v=fp16[5,400,1,64] causal=true "
+                        "lse=fp32[5,1,400]",
+                        "192x128 rows and keys of 64");
+    }
+    expect_right_on(2, 1 << 20,
+                    "attention q=bf16[1,500,2,64] k=bf16[1,140,2,64] v=bf16[1,140,2,64] causal=true",
+                    "192x128");
+}
+
+// Few rows, whose keys many blocks share: some have no tile. Padded columns are not in the partial results.
+TEST(AttentionWgmma, SplitsAreMerged) {
+    expect_right_on(40, 1 << 20,
+                    "attention q=bf16[1,2,8,128] k=bf16[1,1500,2,128] v=bf16[1,1500,2,128] lse=fp32[1,8,2]",
+                    "12 splits");
+    expect_right_on(40, 1 << 20,
+                    "attention q=fp16[3,1,4,72] k=fp16[3,1800,1,72] v=fp16[3,1800,1,72] kv_lengths=int32[3] "
+                    "lse=fp32[3,4,1]",
+                    "8 splits");
+    expect_right_on(
+        40, 1 << 20,
+        "attention q=bf16[1,9,2,64] k=bf16[1,1300,1,64] v=bf16[1,1300,1,64] sinks=fp32[2] softcap=9 "
+        "causal=true",
+        "11 splits");
+    expect_right_on(12, 1 << 20, "attention q=bf16[1,70,2,64] k=bf16[1,2000,1,64] v=bf16[1,2000,1,64]",
+                    "6 splits");
 }
 
 TEST(AttentionWgmma, OneBlockOfAFewTiles) {

@@ -1,4 +1,6 @@
 // Attention's wgmma kernels: tensor maps and launches.
+#include <algorithm>
+
 #include "kit/launch.h"
 #include "kit/tensor_map.h"
 #include "ops/attention/arguments.cuh"
@@ -26,43 +28,53 @@ kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
 
 template <class T, bool kOptions>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
-                     unsigned blocks, Stream stream) {
+                     unsigned grid, Stream stream) {
     const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
     const kit::TensorMap k = box_map(op.k, 1, config.tile.keys()), v = box_map(op.v, 1, config.tile.keys());
-    const kit::LaunchShape shape{.grid = blocks,
-                                 .block = WgmmaTile::kThreads,
-                                 .cluster = static_cast<unsigned>(config.splits),
+    const kit::LaunchShape shape{.grid = grid,
+                                 .block = static_cast<unsigned>(config.tile.threads()),
+                                 .cluster = config.clustered ? static_cast<unsigned>(config.splits) : 1,
                                  .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
                                  .dependent = true};
     constexpr const char* kName = "attention_wgmma";
     const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, stream, p, q, k, v); };
     switch (config.tile.head_dim) {
-        case 64: return as(attention_wgmma<T, 64, kOptions>);
-        case 128: return as(attention_wgmma<T, 128, kOptions>);
-        case 256: return as(attention_wgmma<T, 256, kOptions>);
+        case 64:
+            if constexpr (!kOptions) {
+                if (config.tile.warpgroups == 3) return as(attention_wgmma<T, 64, 3, false>);
+            }
+            return as(attention_wgmma<T, 64, 2, kOptions>);
+        case 128: return as(attention_wgmma<T, 128, 2, kOptions>);
+        case 256: return as(attention_wgmma<T, 256, 2, kOptions>);
         default: break;
     }
     if constexpr (!kOptions) {
         switch (config.tile.head_dim) {
-            case 80: return as(attention_wgmma<T, 80, false>);
-            case 96: return as(attention_wgmma<T, 96, false>);
-            default: return as(attention_wgmma<T, 192, false>);
+            case 80: return as(attention_wgmma<T, 80, 2, false>);
+            case 96: return as(attention_wgmma<T, 96, 2, false>);
+            default: return as(attention_wgmma<T, 192, 2, false>);
         }
     }
 }
 
 }  // namespace
 
-void launch_attention_wgmma(const Attention& op, Context& context) {
+void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& config, float* partials,
+                            Context& context) {
     const attention::Problem problem(op);
-    const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
-    const AttentionParams p = parameters(op, problem, config.rows, config.splits);
+    AttentionParams p = parameters(op, problem, config.rows, config.splits);
+    if (partials != nullptr) set_partials(p, partials);
+    p.clustered = config.clustered;
+    set_near_heads(p, attention::near_heads(problem, context.info()));
+    p.blocks = static_cast<unsigned>(attention::blocks(problem, config));
+    // A cluster works once; a block alone goes on with other rows.
+    const unsigned grid =
+        config.clustered ? p.blocks : std::min(p.blocks, static_cast<unsigned>(context.info().sms));
     const bool bf16 = op.q.dtype == DType::bf16;
-    const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
     const auto launch = problem.options
                             ? (bf16 ? launch_wgmma_as<kit::bf16, true> : launch_wgmma_as<kit::half, true>)
                             : (bf16 ? launch_wgmma_as<kit::bf16, false> : launch_wgmma_as<kit::half, false>);
-    launch(p, op, config, blocks, context.stream());
+    launch(p, op, config, grid, context.stream());
 }
 
 }  // namespace weft::inline WEFT_TARGET

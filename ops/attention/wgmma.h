@@ -15,12 +15,16 @@ inline constexpr int kWgmmaOptionHeadDims[] = {64, 128, 256};  // with windows, 
 // What follows from the head dim that a kernel is compiled for.
 struct WgmmaTile {
     int head_dim = 0;
+    int warpgroups = 2;  // that compute, 64 rows each
 
-    static constexpr int kWarpgroups = 2;                     // that compute, 64 rows each
-    static constexpr int kThreads = 128 * (kWarpgroups + 1);  // and one that loads
-    static constexpr int kColumns = 64;                       // of a box: 128 bytes, the widest swizzle
+    static constexpr int kColumns = 64;  // of a box: 128 bytes, the widest swizzle
 
-    constexpr int rows() const { return 64 * kWarpgroups; }
+    constexpr int threads() const { return 128 * (warpgroups + 1); }  // one warpgroup loads
+    // Of a thread, out of 512 for one of each warpgroup.
+    constexpr int loader_registers() const { return 24; }
+    constexpr int registers() const { return (512 - loader_registers()) / warpgroups / 8 * 8; }
+    constexpr bool short_of_registers() const { return warpgroups > 2 || head_dim > 128; }
+    constexpr int rows() const { return 64 * warpgroups; }
     // Of whole tokens: a box of queries is `group` heads of some tokens.
     constexpr int whole_rows(int group) const { return rows() / group * group; }
     // Scores in 64 registers beside few of output, in 40 or 32 beside many; five slots of them must fit.
@@ -31,27 +35,37 @@ struct WgmmaTile {
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }
     constexpr int query_box_bytes() const { return rows() * 128; }
     constexpr int query_bytes() const { return boxes() * query_box_bytes(); }
+    // Two where they fit: the next rows' queries arrive while the last are multiplied and stored.
+    constexpr int query_buffers() const { return head_dim <= 128 ? 2 : 1; }
     // What a warpgroup hands to another block: its sums in one slot after another; maximum and sum of two rows in 16 bytes.
     constexpr int handed_bytes() const { return 64 * head_dim * 4; }
     constexpr int handed_slots() const { return (handed_bytes() + slot_bytes() - 1) / slot_bytes(); }
     static constexpr int kHandedRowBytes = 64 * 8;
-    constexpr int barriers() const { return 3 * slots() + 2; }
+    constexpr int barriers() const { return 3 * slots() + 2 * query_buffers() + 1; }
     // 1024: the array may begin at any multiple of 16, its tiles may not.
     constexpr int shared_bytes() const {
-        return 1024 + query_bytes() + slots() * slot_bytes() + kHandedRowBytes + 8 * barriers();
+        return 1024 + query_buffers() * query_bytes() + slots() * slot_bytes() + kHandedRowBytes +
+               8 * barriers();
     }
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
 };
 
 struct WgmmaConfig {
-    WgmmaTile tile;
-    int splits = 1;          // 1 or 2 blocks of a cluster: they have the same rows and divide the key tiles
+    WgmmaTile
+        tile;  // of three warpgroups at head dim 64, without options and where nothing is split, else of two
+    int splits = 1;  // blocks that have the same rows and divide the key tiles:
+    bool clustered =
+        false;  // two of a cluster, which merge their sums themselves, or any, whose results are merged
     int rows = tile.rows();  // of a block that are used
+
+    bool merged() const { return splits > 1 && !clustered; }
 };
 
 const char* decline_wgmma(const Attention& op, const DeviceInfo& device);
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device);
 std::int64_t blocks(const Problem& problem, const WgmmaConfig& config);
+// So many key heads whose keys and values fill no more than half of the L2 cache, at least one.
+int near_heads(const Problem& problem, const DeviceInfo& device);
 std::string to_string(const WgmmaConfig& config);
 
 }  // namespace weft::attention

@@ -16,38 +16,40 @@ namespace {
 
 // One thread brings the block's rows of queries, zeros beyond the last token. The blocks of a cluster each bring half of
 // the boxes to both: at the start all blocks want theirs at once, from an L2 that is no faster than that.
-template <int kHeadDim>
-__device__ __forceinline__ void load_queries(const WgmmaShared<kHeadDim>& shared, const AttentionParams& p,
-                                             const AttentionBlock& block, const kit::TensorMap& queries) {
-    constexpr WgmmaTile kTile{kHeadDim};
-    kit::mbarrier_arrive_expect(shared.queries_landed,
-                                static_cast<unsigned>(kTile.boxes() * p.block_rows * 128));
+template <WgmmaTile kTile>
+__device__ __forceinline__ void load_queries(const WgmmaShared<kTile>& shared, const AttentionParams& p,
+                                             const AttentionBlock& block, const WgmmaTiles& tiles, int n,
+                                             const kit::TensorMap& queries) {
+    shared.wait_queries_free(n);
+    kit::Mbarrier* landed = &shared.queries_landed[n % kTile.query_buffers()];
+    if (!tiles.any()) return kit::mbarrier_arrive(landed);
+    kit::mbarrier_arrive_expect(landed, static_cast<unsigned>(kTile.boxes() * p.block_rows * 128));
     const int token = block.row_block * (p.block_rows / p.group);
     for (int box = 0; box < kTile.boxes(); ++box) {
-        char* to = shared.queries + box * kTile.query_box_bytes();
+        char* to = shared.queries_of(n) + box * kTile.query_box_bytes();
         const int at[] = {box * WgmmaTile::kColumns, block.kv_head * p.group, token, block.batch};
-        if (p.splits == 1) {
-            kit::tma_load(to, queries, shared.queries_landed, at);
+        if (!p.clustered) {
+            kit::tma_load(to, queries, landed, at);
         } else if (box % 2 == block.split) {
-            kit::tma_load_multicast(to, queries, shared.queries_landed, at, 0b11);
+            kit::tma_load_multicast(to, queries, landed, at, 0b11);
         }
     }
 }
 
 // One thread keeps the ring full.
-template <int kHeadDim>
-__device__ __forceinline__ void load_tiles(const WgmmaShared<kHeadDim>& shared, const AttentionBlock& block,
+template <WgmmaTile kTile>
+__device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, const AttentionBlock& block,
                                            const WgmmaTiles& tiles, const kit::TensorMap& keys,
                                            const kit::TensorMap& values) {
-    constexpr WgmmaTile kTile{kHeadDim};
-    for (int item = 0; item < 2 * tiles.count; ++item) {
+    for (int item = tiles.keys_item(0); item < tiles.end_item(); ++item) {
         const int slot = item % kTile.slots();
         shared.wait_empty(item);
         kit::mbarrier_arrive_expect(&shared.landed[slot], kTile.slot_bytes());
         const kit::TensorMap& map = item % 2 == 0 ? keys : values;
         for (int box = 0; box < kTile.boxes(); ++box) {
-            kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
-                             {box * WgmmaTile::kColumns, block.kv_head, tiles.key(item / 2), block.batch});
+            kit::tma_load<4>(
+                shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
+                {box * WgmmaTile::kColumns, block.kv_head, tiles.key(item / 2 - tiles.before), block.batch});
         }
     }
 }
@@ -55,13 +57,13 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kHeadDim>& shared, 
 // One warp zeroes the values of keys that do not exist or are masked: what is there might not be finite, and
 // a weight of zero would not hide it. Of keys it only releases the slot, so that a slot has the same users whatever is in
 // it.
-template <int kHeadDim>
-__device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared, const AttentionBlock& block,
-                                             const WgmmaTiles& tiles, const std::uint8_t* mask) {
-    constexpr WgmmaTile kTile{kHeadDim};
+template <WgmmaTile kTile>
+__device__ __forceinline__ void clean_values(const WgmmaShared<kTile>& shared, const AttentionParams& p,
+                                             const AttentionBlock& block, const WgmmaTiles& tiles) {
+    const std::uint8_t* mask = block.mask(p);
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int item = 0; item < 2 * tiles.count; ++item) {
-        const int slot = item % kTile.slots(), key = tiles.key(item / 2);
+    for (int item = tiles.keys_item(0); item < tiles.end_item(); ++item) {
+        const int slot = item % kTile.slots(), key = tiles.key(item / 2 - tiles.before);
         kit::mbarrier_wait(&shared.landed[slot], shared.parity(item));
         for (int row = lane; row < kTile.keys() && item % 2 != 0; row += 32) {
             if (key + row < block.keys && (mask == nullptr || mask[key + row] != 0)) continue;
@@ -79,90 +81,133 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kHeadDim>& shared
     }
 }
 
+// The warpgroups issue products in turn. First is who has to hand over at the end, if anyone has.
+struct Turns {
+    unsigned own, next;  // barriers, of the warpgroup that waits and of the one that gives
+    bool first, last;
+
+    __device__ Turns(int group, int groups, int split)
+        : own(1 + static_cast<unsigned>(group)),
+          next(group + 1 < groups ? own + 1 : 1),
+          first(group == 1 - split),
+          last((group + 1) % groups == 1 - split) {}
+    __device__ void wait() const { kit::named_barrier_sync(own, 256); }
+    __device__ void give() const { kit::named_barrier_arrive(next, 256); }
+    // Every warpgroup gives as often as it waits, but for the last, which lets the first begin.
+    __device__ void begin() const {
+        if (last) give();
+    }
+    __device__ void end() const {
+        if (first) wait();
+    }
+};
+
+// Items of which a warpgroup needs nothing pass, in turn, and in the phases of their slots.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void pass_tiles(const WgmmaShared<kTile>& shared, const Turns& turns, int item,
+                                           int end) {
+    int left = kit::warp_uniform(kit::anew(end - item));
+#pragma unroll 1
+    for (item = kit::warp_uniform(kit::anew(item)); left > 0; --left, ++item) {
+        const int slot = item % kTile.slots();
+        kit::mbarrier_wait(&shared.landed[slot], shared.parity(item));
+        if (item % 2 == 0) turns.wait(), turns.give();
+        if (threadIdx.x % 32 == 0) kit::mbarrier_arrive(&shared.empty[slot]);
+    }
+}
+
 // A warpgroup over all tiles. The scores of a tile are issued together with the values of the one before, and
 // weighed while those are multiplied; the warpgroups take turns in issuing, so that one weighs while the
-// other's products run.
-template <class T, bool kOptions, int kHeadDim>
-__device__ __forceinline__ void attend(WgmmaState<kHeadDim>& state, const WgmmaShared<kHeadDim>& shared,
+// others' products run. Registers are short: what is known of the launch is looked up where it is needed.
+template <class T, bool kOptions, WgmmaTile kTile>
+__device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
                                        const AttentionParams& p, const AttentionBlock& block,
-                                       const WgmmaTiles& tiles, int group) {
-    constexpr WgmmaTile kTile{kHeadDim};
-    const int row = block.row_block * p.block_rows + group * 64;
+                                       const WgmmaTiles& tiles, int queries, const Turns& turns, int row) {
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, 64);
-    // Looked up where they are needed: registers are short.
-    const auto mask = [&]() -> const std::uint8_t* {
-        return p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
-    };
-    const char* queries = shared.queries + group * 64 * 128;
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
         kit::mbarrier_wait(const_cast<kit::Mbarrier*>(ready) + item % kTile.slots(), shared.parity(item));
     };
-    const auto wait_values = [&](int tile) {
-        hides_values(p) ? wait(shared.cleaned, tile) : wait(shared.landed, 2 * tile + 1);
+    const auto wait_values = [&](int item) {
+        hides_values(p) ? wait(shared.cleaned, item / 2) : wait(shared.landed, item);
     };
     const auto release = [&](int item) {
         if (threadIdx.x % 32 == 0) kit::mbarrier_arrive(&shared.empty[item % kTile.slots()]);
     };
+    // Made anew for each tile where there are no registers to keep the descriptors of all steps.
+    const auto queries_again = [](int offset) {
+        return kTile.short_of_registers() ? kit::warp_uniform(kit::anew(offset)) : offset;
+    };
     float s[kTile.keys() / 2], shrink[2];
     uint32_t weights[kTile.keys() / 16][4];
-    const auto weigh_tile = [&](int tile) {
-        const int key = tiles.key(tile);
+    const auto weigh_tile = [&](int key, bool may_hide) {
         if (kOptions && p.capped) cap_scores(s, p.cap_factor);
-        if (key + kTile.keys() > bounds.all_end || (kOptions && key < bounds.all_first) ||
-            p.key_mask != nullptr)
-            hide_scores<kOptions>(s, p, block, mask(), row, key);
+        if (may_hide && (key + kTile.keys() > bounds.all_end || (kOptions && key < bounds.all_first) ||
+                         p.key_mask != nullptr))
+            hide_scores<kOptions>(s, p, block, row, key);
         return weigh(s, state, shrink, p.scale_log2);
     };
 
-    // First is who has to hand over at the end, if anyone has.
-    const bool leads = group != block.split;
-    const unsigned own_turn = 1 + static_cast<unsigned>(group), other_turn = 2 - static_cast<unsigned>(group);
-    const auto give_turn = [&](int tile) {
-        if (leads || tile + 1 < tiles.count) kit::named_barrier_arrive(other_turn, 256);
-    };
-    if (!leads) kit::named_barrier_arrive(other_turn, 256);
-    wait(shared.landed, 0);
-    kit::named_barrier_sync(own_turn, 256);
-    kit::wgmma_fence();
-    issue_scores<T, kHeadDim>(s, queries, shared.slot(0));
-    give_turn(0);
-    kit::wgmma_wait<0>();
-    kit::wgmma_hold(s);
-    release(0);
-    weigh_tile(0);
-    pack_weights<T>(weights, s);
-    for (int tile = 1; tile < tiles.count; ++tile) {
-        const int keys = 2 * tile, values = keys - 1;
-        wait(shared.landed, keys);
-        wait_values(tile - 1);
-        kit::named_barrier_sync(own_turn, 256);
+    // Of the block's tiles those that any of these rows sees come first.
+    const int step = p.splits * kTile.keys();
+    int item = tiles.keys_item(0), key = tiles.first;
+    const int own = min(tiles.count, shared_tiles(p, (bounds.end + kTile.keys() - 1 - key) / kTile.keys()));
+    const int seen_by_all =
+        p.key_mask == nullptr ? shared_tiles(p, (bounds.all_end - key) / kTile.keys()) : 0;
+    const int end = kit::warp_uniform(item + 2 * own),
+              clear = kit::warp_uniform(item + 2 * min(own, seen_by_all));
+    if (item < end) {
+        wait(shared.landed, item);
+        turns.wait();
         kit::wgmma_fence();
-        issue_scores<T, kHeadDim>(s, queries, shared.slot(keys));
-        issue_values<T>(state, weights, shared.slot(values));
-        give_turn(tile);
-        kit::wgmma_wait<1>();
+        issue_scores<T, kTile>(s, shared.queries + queries, shared.slot(item));
+        turns.give();
+        kit::wgmma_wait<0>();
         kit::wgmma_hold(s);
-        release(keys);
-        const bool outgrown = weigh_tile(tile);
+        release(item);
+        weigh_tile(key, true);
+        pack_weights<T>(weights, s);
+        const auto next_tile = [&](bool may_hide) {
+            key += step;
+            const int values = item + 1, keys = item + 2;
+            const int own_queries = queries_again(queries);
+            wait(shared.landed, keys);
+            wait_values(values);
+            turns.wait();
+            kit::wgmma_fence();
+            issue_scores<T, kTile>(s, shared.queries + own_queries, shared.slot(keys));
+            issue_values<T>(state, weights, shared.slot(values));
+            turns.give();
+            kit::wgmma_wait<1>();
+            kit::wgmma_hold(s);
+            release(keys);
+            const bool outgrown = weigh_tile(key, may_hide);
+            kit::wgmma_wait<0>();
+            kit::wgmma_hold(state.out);
+            release(values);
+            if (outgrown) shrink_output(state, shrink);
+            pack_weights<T>(weights, s);
+        };
+        if constexpr (!kOptions) {  // a loop of its own for tiles that all rows see: it needs fewer registers
+            for (; item + 2 < clear; item += 2) next_tile(false);
+        }
+        for (; item + 2 < end; item += 2) next_tile(true);
+        const int values = item + 1;
+        wait_values(values);
+        kit::wgmma_fence();
+        issue_values<T>(state, weights, shared.slot(values));
         kit::wgmma_wait<0>();
         kit::wgmma_hold(state.out);
         release(values);
-        if (outgrown) shrink_output(state, shrink);
-        pack_weights<T>(weights, s);
+        item += 2;
     }
-    wait_values(tiles.count - 1);
-    kit::wgmma_fence();
-    issue_values<T>(state, weights, shared.slot(2 * tiles.count - 1));
-    kit::wgmma_wait<0>();
-    kit::wgmma_hold(state.out);
-    release(2 * tiles.count - 1);
+    pass_tiles(shared, turns, item, tiles.end_item());
 }
 
 // The finished rows of a warp, through shared memory (where its queries were) for whole 16-byte stores.
-template <class T, int kHeadDim>
-__device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
-                                           const WgmmaShared<kHeadDim>& shared, const AttentionParams& p,
-                                           const AttentionBlock& block, int group) {
+template <class T, WgmmaTile kTile>
+__device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
+                                           const AttentionParams& p, const AttentionBlock& block,
+                                           char* queries, int group) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, p.rows - block_row);
 #pragma unroll
@@ -170,8 +215,8 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
         const int row = group * 64 + wgmma_row(h);
         const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
 #pragma unroll
-        for (int i = 2 * h; i < kHeadDim / 2; i += 4) {
-            *reinterpret_cast<uint32_t*>(shared.query(row, i / 4) + lane % 4 * 4) =
+        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4) {
+            *reinterpret_cast<uint32_t*>(shared.query(queries, row, i / 4) + lane % 4 * 4) =
                 pack_pair<T>(state.out[i] * inverse, state.out[i + 1] * inverse);
         }
         if (p.lse != nullptr && lane % 4 == 0 && row < end) {
@@ -180,80 +225,119 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kHeadDim>& state,
         }
     }
     __syncwarp();
-    constexpr int kLanes = kHeadDim <= 64 ? 8 : kHeadDim <= 128 ? 16 : 32, kStep = 32 / kLanes;
+    constexpr int kLanes = kTile.head_dim <= 64 ? 8 : kTile.head_dim <= 128 ? 16 : 32, kStep = 32 / kLanes;
     const int chunk = lane % kLanes, first = group * 64 + wgmma_row(0) - lane / 4 + lane / kLanes;
     AttentionRows rows(p, block, p.out_stride, block_row + first, kStep);
 #pragma unroll 4
     for (int i = 0; i < 16 / kStep; ++i, rows.next()) {
         const int row = first + i * kStep;
         if (row >= end || chunk * 8 >= p.head_dim) continue;
-        const auto values = kit::load_aligned<8>(reinterpret_cast<const T*>(shared.query(row, chunk)));
+        const auto values =
+            kit::load_aligned<8>(reinterpret_cast<const T*>(shared.query(queries, row, chunk)));
         kit::store_vector(static_cast<T*>(p.out) + rows.offset() + chunk * 8, values, 8, p.vector_out);
     }
 }
 
+// The rows of a warp in fp32, for the merge.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, const AttentionParams& p,
+                                              const AttentionBlock& block, int group) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, block_row = block.row_block * p.block_rows;
+    const std::int64_t base = block.partial_row(p);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const int inside = group * 64 + wgmma_row(h), row = block_row + inside;
+        if (inside >= p.block_rows || row >= p.rows) continue;
+        const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
+        if (lane % 4 == 0) p.partial_lse[base + row] = state.m[h] * p.scale_log2 + log2f(l);
+        float* to = p.partial + (base + row) * p.head_dim;
+#pragma unroll
+        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4) {
+            const int column = wgmma_column(i);  // of two, which a head dim of whole chunks has both
+            if (column < p.head_dim)
+                *reinterpret_cast<float2*>(to + column) = {state.out[i] * inverse,
+                                                           state.out[i + 1] * inverse};
+        }
+    }
+}
+
 // What:    out = softmax(scale q kᵀ) v, a tile of keys at a time, outputs rescaled as the maximum grows
-// Mapping: a block has up to 128 rows, of whole tokens: warpgroups 1 and 2 own 64 each, with their whole output in
-//          registers; of warpgroup 0 one thread brings queries and keeps a ring of tiles full, and one warp cleans
-//          values. The `splits` blocks of a cluster have the same rows and divide the tiles
+// Mapping: a block works on up to 128 or 192 rows, of whole tokens, and then on the next: warpgroups 1 and up own 64
+//          each, with their whole output in registers; of warpgroup 0 one thread brings queries and keeps a ring of
+//          tiles full, and one warp cleans values. The `splits` blocks of a cluster have the same rows, once, and
+//          divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
-// Needs:   head_dim <= kHeadDim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
+// Needs:   head_dim <= kTile.head_dim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
 //          WgmmaTile (keys and values) in the maps, SM 9.0a; kOptions as attention_flash
-template <class T, int kHeadDim, bool kOptions>
-__global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
+template <class T, int kHeadDim, int kWarpgroups, bool kOptions>
+__global__ void __launch_bounds__(WgmmaTile{kHeadDim, kWarpgroups}.threads(), 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
                     const __grid_constant__ kit::TensorMap keys,
                     const __grid_constant__ kit::TensorMap values) {
-    const WgmmaShared<kHeadDim> shared;
+    constexpr WgmmaTile kTile{kHeadDim, kWarpgroups};
+    const WgmmaShared<kTile> shared;
     if (threadIdx.x == 0) {
         kit::tma_prefetch(queries);
         kit::tma_prefetch(keys);
         kit::tma_prefetch(values);
     }
     shared.initialise(p);
-    AttentionBlock block(p);
     kit::dependency_wait();
     kit::dependents_launch();
-    if (p.splits > 1) kit::cluster_wait();
-    block.read_length(p);
-    const WgmmaTiles tiles = tiles_of<kHeadDim, kOptions>(p, block);
-    const bool any =
-        tiles.count + tiles.other_count > 0;  // in a cluster for both, whose queries come from both
-    if (threadIdx.x < 128) {
-        kit::registers_release<24>();
-        if (threadIdx.x < 32 && kit::elect_one()) {
-            if (any) load_queries(shared, p, block, queries);
-            load_tiles(shared, block, tiles, keys, values);
-            if (p.splits > 1) expect_sums(shared, tiles, block.split);
+    if (p.clustered) kit::cluster_wait();
+    const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32);
+    if (warp < 4) {
+        kit::registers_release<kTile.loader_registers()>();
+        if (warp == 0) {
+            for_each_block<kTile, kOptions>(p,
+                                            [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
+                                                if (!kit::elect_one()) return;
+                                                load_queries(shared, p, block, tiles, n, queries);
+                                                load_tiles(shared, block, tiles, keys, values);
+                                                if (p.clustered) expect_sums(shared, tiles, block.split);
+                                            });
         }
-        if (threadIdx.x / 32 == 1 && hides_values(p)) {
-            clean_values(shared, block, tiles,
-                         p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride);
+        if (warp == 1 && hides_values(p)) {
+            for_each_block<kTile, kOptions>(p, [&](const AttentionBlock& block, const WgmmaTiles& tiles,
+                                                   int) { clean_values(shared, p, block, tiles); });
         }
     } else {
-        kit::registers_acquire<240>();
-        const int group = static_cast<int>(threadIdx.x) / 128 - 1;
-        WgmmaState<kHeadDim> state;
-        clear(state);
-        if (kOptions && p.sinks != nullptr && block.split == 0) {
+        kit::registers_acquire<kTile.registers()>();
+        const int group = warp / 4 - 1;
+        const Turns turns(group, kTile.warpgroups, p.clustered ? AttentionBlock(p, blockIdx.x).split : 0);
+        turns.begin();
+        for_each_block<kTile, kOptions>(p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
+            WgmmaState<kTile> state;
+            clear(state);
+            const int row = block.row_block * p.block_rows + group * 64;  // the warpgroup's first
+            if (kOptions && p.sinks != nullptr && block.split == 0) {
 #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                const int row = block.row_block * p.block_rows + group * 64 + wgmma_row(h);
-                begin_at_sink(state.m[h], state.l[h], p, block, row);
+                for (int h = 0; h < 2; ++h) {
+                    begin_at_sink(state.m[h], state.l[h], p, block, row + wgmma_row(h));
+                }
             }
-        }
-        if (any) kit::mbarrier_wait(shared.queries_landed, 0);
-        if (tiles.count > 0) attend<T, kOptions>(state, shared, p, block, tiles, group);
+            char* own = shared.queries_of(n);
+            shared.wait_queries(n);
+            if (tiles.count > 0) {
+                attend<T, kOptions>(state, shared, p, block, tiles,
+                                    static_cast<int>(own - shared.queries) + group * 64 * 128, turns, row);
+            }
 #pragma unroll
-        for (float& l : state.l) {
-            l += kit::shuffle_xor(l, 1);
-            l += kit::shuffle_xor(l, 2);
-        }
-        if (p.splits > 1) {
-            if (group != block.split) return hand_over(state, shared, tiles, block.split);
-            take_over(state, shared, p, tiles);
-        }
-        store_rows<T>(state, shared, p, block, group);
+            for (float& l : state.l) {
+                l += kit::shuffle_xor(l, 1);
+                l += kit::shuffle_xor(l, 2);
+            }
+            if (p.clustered && group != block.split) {
+                hand_over(state, shared, tiles, block.split);
+            } else if (p.splits > 1 && !p.clustered) {
+                store_partial(state, p, block.again(p), group);
+            } else {
+                if (p.clustered) take_over(state, shared, p, tiles);
+                store_rows<T>(state, shared, p, block.again(p), own, group);
+            }
+            shared.free_queries(n);
+        });
+        turns.end();
     }
 }
 

@@ -3,11 +3,13 @@
 
 #include "kit/target.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/wgmma.h"
 #include "weft/context.h"
 
 namespace weft::inline WEFT_TARGET {
 
-// A call that attention::decline_wgmma takes.
-void launch_attention_wgmma(const Attention& op, Context& context);
+// A call that attention::decline_wgmma takes. `partials`: memory for the results of splits, where these are merged later.
+void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& config, float* partials,
+                            Context& context);
 
 }  // namespace weft::inline WEFT_TARGET

@@ -11,12 +11,11 @@ namespace {
 // The blocks of a cluster have the same rows: warpgroup g of block 1 - g hands its sums to block g, which receives them
 // as the next items of its ring: by then nobody needs those slots any more, while the last products still run. One
 // thread says so to the other block.
-template <int kHeadDim>
-__device__ __forceinline__ void expect_sums(const WgmmaShared<kHeadDim>& shared, const WgmmaTiles& tiles,
+template <WgmmaTile kTile>
+__device__ __forceinline__ void expect_sums(const WgmmaShared<kTile>& shared, const WgmmaTiles& tiles,
                                             int split) {
-    constexpr WgmmaTile kTile{kHeadDim};
     for (int i = 0; i < kTile.handed_slots(); ++i) {
-        const int item = 2 * tiles.count + i, rows = i == 0 ? WgmmaTile::kHandedRowBytes : 0;
+        const int item = tiles.end_item() + i, rows = i == 0 ? WgmmaTile::kHandedRowBytes : 0;
         const int sums = min(kTile.slot_bytes(), kTile.handed_bytes() - i * kTile.slot_bytes());
         shared.wait_empty(item);
         kit::mbarrier_arrive_expect(&shared.landed[item % kTile.slots()], static_cast<unsigned>(sums + rows));
@@ -25,17 +24,15 @@ __device__ __forceinline__ void expect_sums(const WgmmaShared<kHeadDim>& shared,
 }
 
 // Where four sums of this thread, from 4 i on, are handed over: an item of the ring counted from the first such.
-template <int kHeadDim>
+template <WgmmaTile kTile>
 struct HandedSums {
-    static constexpr int kPerSlot = WgmmaTile{kHeadDim}.slot_bytes() / (128 * 16);
-    static constexpr int kCount = kHeadDim / 8;
-    const WgmmaShared<kHeadDim>& shared;
+    static constexpr int kPerSlot = kTile.slot_bytes() / (128 * 16);
+    static constexpr int kCount = kTile.head_dim / 8;
+    const WgmmaShared<kTile>& shared;
     int first_item;
 
     __device__ int item(int i) const { return first_item + i / kPerSlot; }
-    __device__ kit::Mbarrier* barrier(int i) const {
-        return &shared.landed[item(i) % WgmmaTile{kHeadDim}.slots()];
-    }
+    __device__ kit::Mbarrier* barrier(int i) const { return &shared.landed[item(i) % kTile.slots()]; }
     __device__ float4* at(int i) const {
         const int thread = static_cast<int>(threadIdx.x) % 128;
         return reinterpret_cast<float4*>(shared.slot(item(i))) + i % kPerSlot * 128 + thread;
@@ -43,11 +40,10 @@ struct HandedSums {
     __device__ float4* rows() const { return shared.handed_rows + static_cast<int>(threadIdx.x) % 128 / 4; }
 };
 
-template <int kHeadDim>
-__device__ __forceinline__ void hand_over(const WgmmaState<kHeadDim>& state,
-                                          const WgmmaShared<kHeadDim>& shared, const WgmmaTiles& tiles,
-                                          int split) {
-    const HandedSums<kHeadDim> there{shared, 2 * tiles.other_count};
+template <WgmmaTile kTile>
+__device__ __forceinline__ void hand_over(const WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
+                                          const WgmmaTiles& tiles, int split) {
+    const HandedSums<kTile> there{shared, 2 * tiles.other_count};
     const auto rank = static_cast<unsigned>(1 - split);
     kit::mbarrier_wait(shared.may_hand_over, 0);
     if (threadIdx.x % 4 == 0) {  // the others of the row know the same
@@ -61,15 +57,15 @@ __device__ __forceinline__ void hand_over(const WgmmaState<kHeadDim>& state,
     }
 }
 
-template <int kHeadDim>
-__device__ __forceinline__ void take_over(WgmmaState<kHeadDim>& state, const WgmmaShared<kHeadDim>& shared,
+template <WgmmaTile kTile>
+__device__ __forceinline__ void take_over(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
                                           const AttentionParams& p, const WgmmaTiles& tiles) {
-    const HandedSums<kHeadDim> here{shared, 2 * tiles.count};
+    const HandedSums<kTile> here{shared, tiles.end_item()};
     float keep[2], take[2];
 #pragma unroll
     for (int i = 0; i < here.kCount; ++i) {
         if (i % here.kPerSlot == 0)
-            kit::mbarrier_wait<true>(here.barrier(i), WgmmaShared<kHeadDim>::parity(here.item(i)));
+            kit::mbarrier_wait<true>(here.barrier(i), WgmmaShared<kTile>::parity(here.item(i)));
         if (i == 0) {
             const float4 rows = *here.rows();
             const float m[2] = {rows.x, rows.y}, l[2] = {rows.z, rows.w};

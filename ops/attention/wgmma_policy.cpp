@@ -8,6 +8,12 @@
 namespace weft::attention {
 namespace {
 
+// Microseconds, on an H200.
+constexpr double kTileUs = 1.5;           // of a tile of keys, whatever the head dim
+constexpr double kClusterUs = 1.3;        // until the other block's sums are there
+constexpr double kMergeUs = 4.5;          // of a second kernel, and of the wait for the last block before it
+constexpr double kPartialBytesAUs = 3e6;  // written and read
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 WgmmaTile tile_of(const Problem& problem) {
@@ -45,20 +51,50 @@ std::int64_t blocks(const Problem& problem, const WgmmaConfig& config) {
     return problem.heads * ceil_div(problem.rows, config.rows) * config.splits;
 }
 
-// Two blocks for the rows of one where that still is a single wave: each streams half of the keys.
+int near_heads(const Problem& problem, const DeviceInfo& device) {
+    const std::int64_t bytes = 4 * problem.keys * problem.head_dim;
+    return static_cast<int>(std::clamp<std::int64_t>(device.l2_bytes / 2 / std::max<std::int64_t>(bytes, 1),
+                                                     1, std::max<std::int64_t>(problem.heads, 1)));
+}
+
+// Where rows alone leave multiprocessors idle, several blocks share the keys of the same rows: two of a cluster, or more
+// whose results a second kernel merges.
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
     WgmmaConfig config{tile_of(problem)};
     config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
-    const bool idle = 2 * blocks(problem, config) <= device.sms;
-    const std::int64_t keys = problem.block_keys(config.rows, config.tile.keys());
-    if (idle && device.max_cluster >= 2 && keys > config.tile.keys()) config.splits = 2;
+    const std::int64_t one = blocks(problem, config), idle = device.sms / std::max<std::int64_t>(one, 1);
+    const std::int64_t tiles =
+        ceil_div(problem.block_keys(config.rows, config.tile.keys()), config.tile.keys());
+    const auto time = [&](std::int64_t splits, double fixed, double a_split) {
+        return static_cast<double>(ceil_div(tiles, splits)) * kTileUs + fixed +
+               static_cast<double>(splits) * a_split;
+    };
+    double best = time(1, 0, 0);
+    if (idle >= 2 && tiles >= 2 && device.max_cluster >= 2 && time(2, kClusterUs, 0) < best) {
+        best = time(2, kClusterUs, 0);
+        config.splits = 2, config.clustered = true;
+    }
+    const double written =
+        static_cast<double>(problem.heads * problem.rows * problem.head_dim) * 8 / kPartialBytesAUs;
+    for (std::int64_t splits = 2; splits <= std::min({idle, tiles, std::int64_t{kMaxSplits}}); ++splits) {
+        const double expected = time(splits, kMergeUs, written);
+        if (expected >= best) continue;
+        best = expected;
+        config.splits = static_cast<int>(splits), config.clustered = false;
+    }
+    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && problem.rows > config.rows) {
+        config.tile.warpgroups = 3;
+        config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
+    }
     return config;
 }
 
 std::string to_string(const WgmmaConfig& c) {
-    return fmt::format("{}x{} rows and keys of {} columns, {} slots, {} blocks share the keys, {} KiB shared",
-                       c.rows, c.tile.keys(), c.tile.head_dim, c.tile.slots(), c.splits,
-                       (c.tile.shared_bytes() + 1023) / 1024);
+    return fmt::format(
+        "{}x{} rows and keys of {} columns, {} slots, {}, {} KiB shared", c.rows, c.tile.keys(),
+        c.tile.head_dim, c.tile.slots(),
+        c.merged() ? fmt::format("{} splits", c.splits) : fmt::format("{} blocks share the keys", c.splits),
+        (c.tile.shared_bytes() + 1023) / 1024);
 }
 
 }  // namespace weft::attention

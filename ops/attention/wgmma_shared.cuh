@@ -2,7 +2,9 @@
 #pragma once
 
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/elect.cuh"
 #include "kit/ptx/mbarrier.cuh"
+#include "kit/ptx/proxy_fence.cuh"
 #include "kit/tensor_map.h"
 #include "ops/attention/params.cuh"
 #include "ops/attention/wgmma.h"
@@ -19,30 +21,35 @@ __device__ __forceinline__ bool hides_values(const AttentionParams& p) {
 
 // The parts of a block's shared memory. Items of the ring alternate: keys of a tile, then its values. After the last
 // come the sums of the cluster's other block.
-template <int kHeadDim>
+template <WgmmaTile kTile>
 struct WgmmaShared {
-    static constexpr WgmmaTile kTile{kHeadDim};
     char *queries, *ring;
-    float4* handed_rows;                            // of rows r and r + 8: maximum and maximum, sum and sum
-    kit::Mbarrier *landed, *empty;                  // one a slot
-    kit::Mbarrier* cleaned;                         // as many, for the values of one tile after another
-    kit::Mbarrier *queries_landed, *may_hand_over;  // the second: the other block has room
+    float4* handed_rows;                           // of rows r and r + 8: maximum and maximum, sum and sum
+    kit::Mbarrier *landed, *empty;                 // one a slot
+    kit::Mbarrier* cleaned;                        // as many, for the values of one tile after another
+    kit::Mbarrier *queries_landed, *queries_free;  // one a buffer of queries
+    kit::Mbarrier* may_hand_over;                  // the other block has room
 
     __device__ WgmmaShared() {
         queries = kit::align_shared<1024>(kit::dynamic_shared<char>());
-        ring = queries + kTile.query_bytes();
+        ring = queries + kTile.query_buffers() * kTile.query_bytes();
         handed_rows = reinterpret_cast<float4*>(ring + kTile.slots() * kTile.slot_bytes());
         landed = reinterpret_cast<kit::Mbarrier*>(handed_rows) + WgmmaTile::kHandedRowBytes / 8;
         cleaned = landed + kTile.slots();
         empty = cleaned + kTile.slots();
         queries_landed = empty + kTile.slots();
-        may_hand_over = queries_landed + 1;
+        queries_free = queries_landed + kTile.query_buffers();
+        may_hand_over = queries_free + kTile.query_buffers();
     }
     __device__ void initialise(const AttentionParams& p) const {
         // Those who release a slot: the warps that compute, and the one that cleans, which may lag behind.
-        const unsigned users = 4 * WgmmaTile::kWarpgroups + (hides_values(p) ? 1 : 0);
+        constexpr unsigned kWarps = 4 * kTile.warpgroups;
+        const unsigned users = kWarps + (hides_values(p) ? 1 : 0);
         if (threadIdx.x == 0) {
-            kit::mbarrier_init(queries_landed, 1);
+            for (int buffer = 0; buffer < kTile.query_buffers(); ++buffer) {
+                kit::mbarrier_init(&queries_landed[buffer], 1);
+                kit::mbarrier_init(&queries_free[buffer], kWarps);
+            }
             kit::mbarrier_init(may_hand_over, 1);
             for (int slot = 0; slot < kTile.slots(); ++slot) {
                 kit::mbarrier_init(&landed[slot], 1);
@@ -52,7 +59,7 @@ struct WgmmaShared {
             kit::fence_mbarrier_init();
         }
         __syncthreads();
-        if (p.splits > 1) kit::cluster_arrive();  // waited for where the other block is first met
+        if (p.clustered) kit::cluster_arrive();  // waited for where the other block is first met
     }
     __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
     __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
@@ -61,27 +68,82 @@ struct WgmmaShared {
         if (item >= kTile.slots())
             kit::mbarrier_wait(&empty[item % kTile.slots()], parity(item - kTile.slots()));
     }
-    // Where chunk `chunk` of row `row` of the queries is.
-    __device__ char* query(int row, int chunk) const {
+    // The same for the queries of the n-th block of rows.
+    __device__ char* queries_of(int n) const {
+        return queries + n % kTile.query_buffers() * kTile.query_bytes();
+    }
+    __device__ static unsigned queries_parity(int n) {
+        return static_cast<unsigned>(n / kTile.query_buffers()) & 1;
+    }
+    __device__ void wait_queries_free(int n) const {
+        constexpr int kBuffers = kTile.query_buffers();
+        if (n >= kBuffers) kit::mbarrier_wait(&queries_free[n % kBuffers], queries_parity(n - kBuffers));
+    }
+    __device__ void wait_queries(int n) const {
+        kit::mbarrier_wait(&queries_landed[n % kTile.query_buffers()], queries_parity(n));
+    }
+    // By each warp that computes, when its rows, which were put where its queries were, are stored.
+    __device__ void free_queries(int n) const {
+        kit::fence_proxy_async();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) kit::mbarrier_arrive(&queries_free[n % kTile.query_buffers()]);
+    }
+    // Where chunk `chunk` of row `row` of some queries is.
+    __device__ static char* query(char* queries, int row, int chunk) {
         const auto inside = static_cast<unsigned>(row * 128 + chunk % 8 * 16);
         return queries + chunk / 8 * kTile.query_box_bytes() + kit::swizzled(kit::Swizzle::bytes128, inside);
     }
 };
 
-// The key tiles of a block: every splits-th from its own on.
+// The key tiles of a block of rows: every splits-th from its own on.
 struct WgmmaTiles {
     int count, first, step;
     int other_count;  // of the cluster's other block
+    int before;       // tiles that went through the ring for other rows
+
     __device__ int key(int tile) const { return first + tile * step; }
+    // Items of the ring.
+    __device__ int keys_item(int tile) const { return 2 * (before + tile); }
+    __device__ int values_item(int tile) const { return keys_item(tile) + 1; }
+    __device__ int end_item() const { return keys_item(count); }
+    // Whether there is any in this block or in the cluster's other, which both bring queries for both.
+    __device__ bool any() const { return count + other_count > 0; }
 };
 
-template <int kHeadDim, bool kOptions>
-__device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const AttentionBlock& block) {
-    constexpr WgmmaTile kTile{kHeadDim};
+// Of so many tiles in a row every splits-th, from the first on.
+__device__ __forceinline__ int shared_tiles(const AttentionParams& p, int tiles) {
+    return static_cast<int>(p.by_splits.quotient(static_cast<unsigned>(max(0, tiles) + p.splits - 1)));
+}
+
+template <WgmmaTile kTile, bool kOptions>
+__device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const AttentionBlock& block,
+                                               int before) {
     const KeyBounds bounds = key_bounds<kOptions>(p, block, block.row_block * p.block_rows, p.block_rows);
     const auto [first, all] = tiles_in(bounds, kTile.keys());
-    const int second = all / 2, count = p.splits == 1 ? all : block.split == 0 ? all - second : second;
-    return {count, (first + block.split) * kTile.keys(), p.splits * kTile.keys(), all - count};
+    const int count = shared_tiles(p, all - block.split);
+    return {count, (first + block.split) * kTile.keys(), p.splits * kTile.keys(),
+            p.clustered ? all - count : 0, before};
+}
+
+// body(block of rows, its tiles, how many blocks of rows came before it), for those of this block of the grid: there are no
+// more of these than multiprocessors, so that the ring is filled for the next rows while the last are stored. Every other
+// turn goes backwards: with the longest rows first nobody always gets the longer ones.
+template <WgmmaTile kTile, bool kOptions, class Body>
+__device__ __forceinline__ void for_each_block(const AttentionParams& p, Body&& body) {
+    int before = 0, n = 0;
+    for (unsigned turn = 0; turn < p.blocks; turn += gridDim.x, ++n) {
+        const unsigned index = turn + (n % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+        if (index >= p.blocks) break;  // of the last turn
+        AttentionBlock block(p, index);
+        block.read_length(p);
+        WgmmaTiles tiles = tiles_of<kTile, kOptions>(p, block, before);
+        for (int* known : {&block.row_block, &block.kv_head, &block.batch, &block.keys, &tiles.count,
+                           &tiles.first, &tiles.other_count}) {
+            *known = kit::warp_uniform(*known);
+        }
+        body(block, tiles, n);
+        before += tiles.count;
+    }
 }
 
 }  // namespace

@@ -266,8 +266,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     shared.initialise(args.cluster);
     kit::dependency_wait();
     kit::dependents_launch();
-    // From one lane, so that the compiler knows them to be the same in all of them.
-    const int warp = kit::shuffle(static_cast<int>(threadIdx.x) / 32, 0), group = warp / 4 - 1;
+    const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32), group = warp / 4 - 1;
     if (group < 0) {
         kit::registers_release<40>();
         if (warp == 0 && kit::elect_one()) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), maps);

@@ -1,6 +1,7 @@
-// elect.sync (SM 9.0): one lane of a warp for what a single thread has to do.
+// A warp as one thread: what a single lane has to do (elect.sync, SM 9.0), and what all lanes know alike.
 #pragma once
 
+#include "kit/ptx/shuffle.cuh"
 #include "kit/target.h"
 
 namespace weft::inline WEFT_TARGET::kit {
@@ -20,6 +21,26 @@ __device__ __forceinline__ bool elect_one() {
 #else
     return threadIdx.x % 32 == 0;
 #endif
+}
+
+// A value that all lanes of a warp have. After this the compiler knows it: what follows from the value is computed once a
+// warp, in uniform registers, which is where operands of TMA and descriptors of wgmma have to be.
+template <class T>
+__device__ __forceinline__ T warp_uniform(T value) {
+#if defined(WEFT_EMULATOR)
+    return value;
+#else
+    return shuffle(value, 0);
+#endif
+}
+
+// The same value, but the compiler cannot tell: what follows from it is computed again, and need not stay in registers
+// from an earlier use on.
+__device__ __forceinline__ int anew(int value) {
+#if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(value));
+#endif
+    return value;
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

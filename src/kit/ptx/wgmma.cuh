@@ -29,26 +29,29 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// What wgmma is told of a matrix in shared memory; offsets in bytes. Adding to `bits` moves it, by 16 bytes a
-// unit: along K inside of a swizzled row, or by whole multiples of 8 rows.
+// What wgmma is told of a matrix in shared memory; offsets in bytes. The lower half holds its address in units of 16 bytes,
+// which moves along K inside of a swizzled row, or by whole multiples of 8 rows; halves, so that moving takes one
+// instruction of 32 bits.
 struct MatrixDescriptor {
-    uint64_t bits;
-    __device__ __forceinline__ MatrixDescriptor moved(unsigned bytes) const { return {bits + (bytes >> 4)}; }
+    uint32_t low, high;
+    __device__ __forceinline__ uint64_t bits() const { return static_cast<uint64_t>(high) << 32 | low; }
+    __device__ __forceinline__ MatrixDescriptor moved(unsigned bytes) const {
+        return {low + (bytes >> 4), high};
+    }
 };
 
 __device__ __forceinline__ MatrixDescriptor matrix_descriptor(const void* shared, Swizzle swizzle,
                                                               unsigned stride, unsigned leading = 16) {
 #if defined(WEFT_EMULATOR)
-    const uint64_t address = emulator::shared_window(shared);
+    const uint32_t address = emulator::shared_window(shared);
 #else
-    const uint64_t address = shared_address(shared);
+    const uint32_t address = shared_address(shared);
 #endif
-    const uint64_t mode = swizzle == Swizzle::none       ? 0
+    const uint32_t mode = swizzle == Swizzle::none       ? 0
                           : swizzle == Swizzle::bytes128 ? 1
                           : swizzle == Swizzle::bytes64  ? 2
                                                          : 3;
-    return {(address & 0x3ffff) >> 4 | static_cast<uint64_t>(leading >> 4 & 0x3fff) << 16 |
-            static_cast<uint64_t>(stride >> 4 & 0x3fff) << 32 | mode << 62};
+    return {(address & 0x3ffff) >> 4 | (leading >> 4 & 0x3fff) << 16, (stride >> 4 & 0x3fff) | mode << 30};
 }
 
 enum class Major { k, mn };
@@ -225,9 +228,9 @@ __device__ __forceinline__ void wgmma(float (&d)[N / 2], MatrixDescriptor a, Mat
                                       bool accumulate WEFT_WHERE) {
     static_assert(sizeof(A) == sizeof(B) && (sizeof(A) == 2 || (kA == Major::k && kB == Major::k)));
 #if defined(WEFT_EMULATOR)
-    detail::issue_wgmma<A, B, N, kA, kB>("wgmma", d, nullptr, a.bits, b.bits, accumulate, where);
+    detail::issue_wgmma<A, B, N, kA, kB>("wgmma", d, nullptr, a.bits(), b.bits(), accumulate, where);
 #else
-    detail::Wgmma<A, B, N>::template run<kA, kB>(d, a.bits, b.bits, accumulate);
+    detail::Wgmma<A, B, N>::template run<kA, kB>(d, a.bits(), b.bits(), accumulate);
 #endif
 }
 
@@ -237,9 +240,10 @@ __device__ __forceinline__ void wgmma(float (&d)[N / 2], const uint32_t (&a)[4],
                                       bool accumulate WEFT_WHERE) {
     static_assert(sizeof(A) == sizeof(B) && (sizeof(A) == 2 || kB == Major::k));
 #if defined(WEFT_EMULATOR)
-    detail::issue_wgmma<A, B, N, Major::k, kB>("wgmma (A in registers)", d, a, 0, b.bits, accumulate, where);
+    detail::issue_wgmma<A, B, N, Major::k, kB>("wgmma (A in registers)", d, a, 0, b.bits(), accumulate,
+                                               where);
 #else
-    detail::Wgmma<A, B, N>::template run<kB>(d, a, b.bits, accumulate);
+    detail::Wgmma<A, B, N>::template run<kB>(d, a, b.bits(), accumulate);
 #endif
 }
 
