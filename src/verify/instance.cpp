@@ -33,13 +33,12 @@ Instance::Instance(const Instance& like, void* memory)
     : case_(like.case_), device_(like.device_), poison_(like.poison_), initial_(like.initial_) {
     auto* at = static_cast<char*>(memory);
     for (const auto& contents : *initial_) {
-        memory_.push_back(contents.empty() ? nullptr : at);
+        void* own = contents.empty() ? nullptr : at;
+        copy_bytes(own, device_, like.memory_[memory_.size()], device_, contents.size());
+        memory_.push_back(own);
         at += padded(contents.size());
     }
     bind();
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-        copy_bytes(memory_[i], device_, like.memory_[i], device_, (*initial_)[i].size());
-    }
 }
 
 std::size_t Instance::footprint() const {

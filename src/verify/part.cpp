@@ -22,23 +22,13 @@ bool rounds(const Cut& cut, const Field& field) {
     });
 }
 
-// How many leading axes "..." stands for.
-int leading_axes(const Case& c) {
-    for (std::size_t i = 0; i < c.tensors.size(); ++i) {
-        const AxisPattern& pattern = c.contract().fields()[i].pattern;
-        if (c.tensors[i].present && pattern.ellipsis) {
-            return static_cast<int>(c.tensors[i].shape.size()) - static_cast<int>(pattern.axes.size());
-        }
-    }
-    return 0;
-}
-
 std::vector<Cut> declared(const Case& c) {
     const AxisSizes sizes = c.check();
     std::vector<Cut> cuts;
     for (const std::string& name : c.contract().independent()) {
         if (name == "...") {
-            for (int d = 0; d < leading_axes(c); ++d) cuts.push_back({name, -1, d, 0, {}});
+            int leading = 0;
+            for (const std::int64_t size : sizes.between()) cuts.push_back({name, -1, leading++, size, {}});
             continue;
         }
         const int axis = c.contract().axes().find(name);
@@ -51,14 +41,7 @@ std::vector<Cut> declared(const Case& c) {
         for (Cut& cut : cuts) cut.whole.push_back(field.name);
     }
     if (sizes.frames != 0)
-        std::erase_if(cuts, [&](const Cut& cut) { return cut.leading == leading_axes(c) - 1; });
-    for (Cut& cut : cuts) {
-        for (std::size_t i = 0; i < c.tensors.size() && cut.leading >= 0; ++i) {
-            const AxisPattern& pattern = c.contract().fields()[i].pattern;
-            if (!c.tensors[i].present || !pattern.ellipsis || pattern.broadcast) continue;
-            cut.size = c.tensors[i].shape[static_cast<std::size_t>(pattern.before + cut.leading)];
-        }
-    }
+        std::erase_if(cuts, [&](const Cut& cut) { return cut.leading == sizes.leading_rank - 1; });
     return cuts;
 }
 

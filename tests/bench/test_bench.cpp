@@ -191,19 +191,21 @@ TEST(Measuring, ChecksTheSetThatWasWorkedOn) {
         GTEST_SKIP();
     BenchOptions options = quick();
     options.sample = {.rounds = 1, .replay_us = 1, .seed = 1};
-    Bench bench(Case::parse("residual_add x=bf16[1024,64] residual=bf16[1024,64]"), kEmulator, options);
-    bench.add_weft();
-    std::vector<std::size_t> checked;
-    Callable probe;
-    probe.name = "probe";
-    probe.call = [](std::size_t) {};
-    probe.check = [&](std::size_t set) {
-        checked.push_back(set);
-        return std::string();
-    };
-    bench.add(probe);
-    bench.run();
-    EXPECT_THAT(checked, testing::ElementsAre(0u, bench.sets() - 1, 0u));
+    for (const bool alone : {false, true}) {  // the samples of another are none of its own
+        Bench bench(Case::parse("residual_add x=bf16[1024,64] residual=bf16[1024,64]"), kEmulator, options);
+        if (!alone) bench.add_weft();
+        std::vector<std::size_t> checked;
+        Callable probe;
+        probe.name = "probe";
+        probe.call = [](std::size_t) {};
+        probe.check = [&](std::size_t set) {
+            checked.push_back(set);
+            return std::string();
+        };
+        bench.add(probe);
+        bench.run();
+        EXPECT_THAT(checked, testing::ElementsAre(0u, bench.sets() - 1, 0u));
+    }
 }
 
 }  // namespace

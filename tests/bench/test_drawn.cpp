@@ -114,7 +114,7 @@ TEST(DrawnRows, HaveOptionsMostlyAtTheirDefaults) {
 TEST(DrawnRows, HaveTheDTypesOfCheckpoints) {
     const auto cases = drawn("used_rows");
     std::map<DType, int> x;
-    int vectors = 0, alike = 0, of = 0, plain = 0, mixed = 0, both_halves = 0;
+    int vectors = 0, alike = 0, of = 0, plain = 0, mixed = 0, both_halves = 0, exceptions = 0;
     for (const Case& c : cases) {
         const DType type = field(c, "x").dtype;
         ++x[type];
@@ -128,6 +128,7 @@ TEST(DrawnRows, HaveTheDTypesOfCheckpoints) {
             if (type == DType::bf16) both_halves += field(c, "other").dtype == DType::fp16 ? 1 : 0;
         }
         (field(c, "out").dtype == type ? plain : mixed) += 1;
+        exceptions += type == DType::bf16 && field(c, "out").dtype == DType::fp16 ? 1 : 0;
     }
     EXPECT_EQ(x.size(), 4u);
     EXPECT_GT(x[DType::bf16], x[DType::fp8_e4m3]);
@@ -138,6 +139,7 @@ TEST(DrawnRows, HaveTheDTypesOfCheckpoints) {
     EXPECT_GT(alike, of * 3 / 4);
     EXPECT_LT(alike, of);
     EXPECT_LT(both_halves * 20, of) << "one checkpoint has one 16-bit type";
+    EXPECT_GT(exceptions, 0) << "but not always";
     expect_both(mixed, cases.size(), "results of another dtype", kOneIn);
     EXPECT_GT(plain, mixed);
 }

@@ -242,6 +242,9 @@ TEST(Integers, ReachBothEndsOfTheirRangeAndNothingBeyond) {
     EXPECT_EQ(all(Fill::normal(), DType::uint8), range(0, 255));
     EXPECT_EQ(all(Fill::normal(), DType::int8), range(-100, 99));
     EXPECT_EQ(all(Fill::normal(), DType::int32), range(-100, 99));
+    const auto beyond = drawn(Fill::uniform(0x1p39, 0x1p40), DType::int64, {100});
+    EXPECT_THAT(beyond, Each(AllOf(Ge(0x1p39), Le(0x1p40)))) << "no 32 bits hold them";
+    EXPECT_GT(std::ranges::max(beyond), 0x1.8p39);
 }
 
 TEST(Integers, OfACountAreOftenAllThereIs) {
@@ -302,6 +305,10 @@ TEST(Integers, OfSlotsAreDifferentInAnyOrder) {
     EXPECT_EQ(first, range(0, 7));
     EXPECT_EQ(last, range(0, 7));
     EXPECT_GT(unsorted, 280);
+    std::set<double> first_of_two;
+    for (std::uint64_t seed = 0; seed < 30; ++seed)
+        first_of_two.insert(drawn(Fill::slots("n"), DType::int32, {2}, {}, 2, seed).front());
+    EXPECT_EQ(first_of_two, range(0, 1));
     const auto sorted = [](std::vector<double> values) {
         std::ranges::sort(values);
         return values;

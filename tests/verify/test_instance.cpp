@@ -11,6 +11,10 @@
 #include "verify/written.h"
 #include "weft/op.h"
 
+#if WEFT_HAS_EMULATOR
+#include "emulator/emulator.h"
+#endif
+
 namespace weft::test {
 namespace {
 
@@ -287,7 +291,8 @@ TEST(PartsOfCalls, AreCutAlongNoAxisThatAFieldRounds) {
 struct Scratched {
     static constexpr std::string_view kName = "scratched";
     Tensor x{}, out{};
-    static inline std::size_t asked = 0, written = 0;
+    static inline std::size_t asked = 0, written = 0, more_later = 0;  // in calls behind the first
+    static inline std::vector<int> poisons;                            // of the emulator, in each call
 
     static const Contract& contract() {
         using Op = Scratched;
@@ -308,7 +313,13 @@ const RegisterImplementations<Scratched> kScratching{
     {{"scratching", +[](const Scratched&, const DeviceInfo&) -> const char* { return nullptr; },
       +[](const Scratched&, const DeviceInfo&) { return std::string(); },
       +[](const Scratched& op, Context& context) {
-          std::memset(context.scratch(Scratched::asked), 0, Scratched::written);
+          const std::size_t more = Scratched::poisons.empty() ? 0 : Scratched::more_later;
+          std::memset(context.scratch(Scratched::asked), 0, Scratched::written + more);
+#if WEFT_HAS_EMULATOR
+          Scratched::poisons.push_back(emulator::poison());
+#else
+          Scratched::poisons.push_back(0);
+#endif
           Oracle plain;
           scratch_nothing(op, plain);
       }}}};
@@ -331,6 +342,26 @@ TEST(Scratch, EndsWhereItWasAskedToEvenNearItsEnd) {
         EXPECT_TRUE(verify(Case::parse("scratched x=fp32[4]"), kCpu).passed) << asked;
     }
 }
+
+// By the second call it is known how much is asked for, and what lies behind that is poisoned, too.
+TEST(Scratch, BeyondTheMegabyteEndsWhereTheFirstCallAskedTo) {
+    Scratched::asked = Scratched::written = std::size_t{3} << 20;
+    for (const std::size_t more : {0, 1}) {
+        Scratched::poisons.clear();
+        Scratched::more_later = more;
+        EXPECT_EQ(verify(Case::parse("scratched x=fp32[4]"), kCpu).passed, more == 0);
+    }
+    Scratched::more_later = 0;
+}
+
+#if WEFT_HAS_EMULATOR
+TEST(Emulated, MemoryIsPoisonedAnewForEachRun) {
+    Scratched::asked = Scratched::written = 1;
+    Scratched::poisons.clear();
+    EXPECT_TRUE(verify(Case::parse("scratched x=fp32[4]"), kCpu).passed);
+    EXPECT_THAT(Scratched::poisons, ElementsAre(0xff, 0x55));
+}
+#endif
 
 TEST(Contexts, LeaveOutAllButTheImplementationThatIsNamed) {
     const Case c = Case::parse("held x=fp32[1,4]");
