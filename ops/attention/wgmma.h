@@ -20,9 +20,12 @@ struct WgmmaTile {
     static constexpr int kColumns = 64;  // of a box: 128 bytes, the widest swizzle
 
     constexpr int threads() const { return 128 * (warpgroups + 1); }  // one warpgroup loads
-    // Of a thread, out of 512 for one of each warpgroup.
-    constexpr int loader_registers() const { return 24; }
-    constexpr int registers() const { return (512 - loader_registers()) / warpgroups / 8 * 8; }
+    // Registers of a thread: at the launch, and as the loading warpgroup leaves them to the others.
+    constexpr int launch_registers() const { return 512 / (warpgroups + 1) / 8 * 8; }
+    static constexpr int loader_registers() { return 24; }
+    constexpr int registers() const {
+        return (launch_registers() * (warpgroups + 1) - loader_registers()) / warpgroups / 8 * 8;
+    }
     constexpr bool short_of_registers() const { return warpgroups > 2 || head_dim > 128; }
     constexpr int rows() const { return 64 * warpgroups; }
     // Of whole tokens: a box of queries is `group` heads of some tokens.
