@@ -231,10 +231,7 @@ __global__ void __launch_bounds__(128) attention_merge(const AttentionParams p) 
     float top = lse;
 #pragma unroll
     for (int i = 16; i > 0; i /= 2) top = fmaxf(top, kit::shuffle_xor(top, i));
-    float weight = lse == minus_infinity()
-                       ? 0.0f
-                       : kit::exp2_approximate(lse - (top == minus_infinity() ? 0.0f : top)),
-          sum = weight;
+    float weight = lse == minus_infinity() ? 0.0f : kit::exp2_approximate(lse - top), sum = weight;
 #pragma unroll
     for (int i = 16; i > 0; i /= 2) sum += kit::shuffle_xor(sum, i);
     weight = sum == 0.0f ? 0.0f : weight / sum;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -91,6 +92,27 @@ TEST(AttentionKernel, RowsThatOnlyLookLikeChunks) {
 }
 
 // A maximum that is left behind lets weights grow to 2^8 and no further: fp16 holds 2^16.
+// A configuration is kept for the next call of its kind, and for no other: head dims of 16 and 80 have the same place.
+TEST(AttentionKernel, KeptConfigurationsAreOfTheirOwnCalls) {
+    const auto line = [](const char* dim) {
+        return "attention q=bf16[1,2,2," + std::string(dim) + "] k=bf16[1,700,1," + dim +
+               "] v=bf16[1,700,1," + dim + "]";
+    };
+    DeviceInfo device = *find_device("h200");
+    device.type = DeviceType::emulator;
+    Case first = Case::parse(line("16"));
+    first.infer();
+    Context context = context_for(first.op(), kEmulator, "flash_mma");
+    for (const auto& [dim, sms] : {std::pair{"16", 132}, std::pair{"80", 132}, std::pair{"80", 2}}) {
+        device.sms = sms;
+        context.set_info(device);
+        Case c = Case::parse(line(dim));
+        c.infer();
+        const Outcome outcome = verify(c, context, 7, Values::usual);
+        EXPECT_TRUE(outcome.passed) << dim << ": " << outcome.why;
+    }
+}
+
 TEST(AttentionKernel, WeightsStayInTheRangeOfFp16) {
     // Two groups, or blocks, of which the first has the first tile and a later one.
     constexpr std::int64_t kBatches = 40, kTokens = 300, kDim = 16;

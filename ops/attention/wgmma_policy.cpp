@@ -70,7 +70,7 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
                static_cast<double>(splits) * a_split;
     };
     double best = time(1, 0, 0);
-    if (idle >= 2 && tiles >= 2 && device.max_cluster >= 2 && time(2, kClusterUs, 0) < best) {
+    if (idle >= 2 && tiles >= 2 && device.max_cluster >= 2) {
         best = time(2, kClusterUs, 0);
         config.splits = 2, config.clustered = true;
     }

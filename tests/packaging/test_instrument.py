@@ -69,7 +69,7 @@ ORIGINAL = "20 1 5 2.5 2 5"
 class Program:
     """The program, instrumented and compiled once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
         self.folder = folder
         self.places = [Place(i + 1, "program.cpp", site) for i, site in enumerate(Finder(PROGRAM).sites())]
         self.text, _ = rewrite(PROGRAM, self.places)
@@ -84,6 +84,7 @@ class Program:
             f"-I{ROOT / 'src'}",
             "-include",
             "sites/sites.h",
+            *flags,
         ]
         sources = [str(source), str(ROOT / "src/sites/reached.cpp")]
         done = subprocess.run(
@@ -191,6 +192,14 @@ def test_marks_say_what_was_reached(program: Program) -> None:
     loop = "for (int i = 0; i < n; ++i) {"
     assert (loop, TRUE) in missing("0")
     assert (loop, FALSE) not in missing("0")
+
+
+# A test that leaves no mark would be given no mutant: in build/tsan nothing would be found.
+def test_marks_are_the_same_under_thread_sanitizer(program: Program, tmp_path: Path) -> None:
+    watched = Program(tmp_path, "-fsanitize=thread")
+    assert watched.run() == program.run() == ORIGINAL
+    assert watched.marks() == program.marks()
+    assert any(program.marks())
 
 
 def test_what_does_not_compile_is_found_by_its_column() -> None:
