@@ -261,6 +261,42 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
     }
 }
 
+// A warpgroup on the n-th block of rows, from its queries to the rows that are stored or handed to others.
+template <class T, bool kOptions, WgmmaTile kTile>
+__device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, const AttentionParams& p,
+                                             const AttentionBlock& block, const WgmmaTiles& tiles, int n,
+                                             const Turns& turns, int group) {
+    WgmmaState<kTile> state;
+    clear(state);
+    const int row = block.row_block * p.block_rows + group * 64;  // the warpgroup's first
+    if (kOptions && p.sinks != nullptr && block.split == 0) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            begin_at_sink(state.m[h], state.l[h], p, block, row + wgmma_row(h));
+        }
+    }
+    char* own = shared.queries_of(n);
+    shared.wait_queries(n);
+    if (tiles.count > 0) {
+        attend<T, kOptions>(state, shared, p, block, tiles,
+                            static_cast<int>(own - shared.queries) + group * 64 * 128, turns, row);
+    }
+#pragma unroll
+    for (float& l : state.l) {
+        l += kit::shuffle_xor(l, 1);
+        l += kit::shuffle_xor(l, 2);
+    }
+    if (p.clustered && group != block.split) {
+        hand_over(state, shared, tiles, block.split);
+    } else if (p.splits > 1 && !p.clustered) {
+        store_partial(state, p, block.again(p), group);
+    } else {
+        if (p.clustered) take_over(state, shared, p, tiles);
+        store_rows<T>(state, shared, p, block.again(p), own, group);
+    }
+    shared.free_queries(n);
+}
+
 // What:    out = softmax(scale q kᵀ) v, a tile of keys at a time, outputs rescaled as the maximum grows
 // Mapping: a block works on up to 128 or 192 rows, of whole tokens, and then on the next: warpgroups 1 and up own 64
 //          each, with their whole output in registers; of warpgroup 0 one thread brings queries and keeps a ring of
@@ -270,7 +306,7 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
 // Needs:   head_dim <= kTile.head_dim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
 //          WgmmaTile (keys and values) in the maps, SM 9.0a; kOptions as attention_flash
 template <class T, int kHeadDim, int kWarpgroups, bool kOptions>
-__global__ void __launch_bounds__(WgmmaTile{kHeadDim, kWarpgroups}.threads(), 1)
+__global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
                     const __grid_constant__ kit::TensorMap keys,
                     const __grid_constant__ kit::TensorMap values) {
@@ -307,35 +343,7 @@ __global__ void __launch_bounds__(WgmmaTile{kHeadDim, kWarpgroups}.threads(), 1)
         const Turns turns(group, kTile.warpgroups, p.clustered ? AttentionBlock(p, blockIdx.x).split : 0);
         turns.begin();
         for_each_block<kTile, kOptions>(p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
-            WgmmaState<kTile> state;
-            clear(state);
-            const int row = block.row_block * p.block_rows + group * 64;  // the warpgroup's first
-            if (kOptions && p.sinks != nullptr && block.split == 0) {
-#pragma unroll
-                for (int h = 0; h < 2; ++h) {
-                    begin_at_sink(state.m[h], state.l[h], p, block, row + wgmma_row(h));
-                }
-            }
-            char* own = shared.queries_of(n);
-            shared.wait_queries(n);
-            if (tiles.count > 0) {
-                attend<T, kOptions>(state, shared, p, block, tiles,
-                                    static_cast<int>(own - shared.queries) + group * 64 * 128, turns, row);
-            }
-#pragma unroll
-            for (float& l : state.l) {
-                l += kit::shuffle_xor(l, 1);
-                l += kit::shuffle_xor(l, 2);
-            }
-            if (p.clustered && group != block.split) {
-                hand_over(state, shared, tiles, block.split);
-            } else if (p.splits > 1 && !p.clustered) {
-                store_partial(state, p, block.again(p), group);
-            } else {
-                if (p.clustered) take_over(state, shared, p, tiles);
-                store_rows<T>(state, shared, p, block.again(p), own, group);
-            }
-            shared.free_queries(n);
+            compute_rows<T, kOptions>(shared, p, block, tiles, n, turns, group);
         });
         turns.end();
     }

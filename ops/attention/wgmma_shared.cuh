@@ -14,6 +14,9 @@ namespace {
 
 using attention::WgmmaTile;
 
+template <int kWarpgroups>
+inline constexpr int kWgmmaThreads = WgmmaTile{0, kWarpgroups}.threads();
+
 // Whether some keys that a tile holds count for nobody.
 __device__ __forceinline__ bool hides_values(const AttentionParams& p) {
     return p.kv_lengths != nullptr || p.key_mask != nullptr;
