@@ -1,4 +1,4 @@
-"""Tiny models of diffusers with random weights, and a call of each."""
+"""Tiny models of diffusers with random weights, and a call of each, on a GPU where there is one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from diffusers import (
     QwenImageTransformer2DModel,
     WanTransformer3DModel,
 )
+
+from tests.integrations.device import DEVICE
 
 
 def _flux() -> Any:
@@ -200,7 +202,11 @@ def made(name: str, dtype: torch.dtype = torch.float32) -> tuple[Any, dict[str, 
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     torch.manual_seed(1)
-    return model.to(dtype), MODELS[name].inputs(dtype)
+    inputs = MODELS[name].inputs(dtype)
+    placed = {
+        key: value.to(DEVICE) if isinstance(value, torch.Tensor) else value for key, value in inputs.items()
+    }
+    return model.to(DEVICE, dtype), placed
 
 
 @torch.no_grad()

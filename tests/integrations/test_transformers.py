@@ -1,4 +1,7 @@
-"""weft.transformers on tiny models: what it computes, counts and gives back, in every way that people run models."""
+"""weft.transformers on tiny models: what it computes, counts and gives back, in every way that people run models.
+
+On a GPU where there is one: the same tests, and the bits of norms.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import torch
 from torch import nn
 
 from tests.integrations import models
+from tests.integrations.device import ATTENDS, DEVICE
 from tests.integrations.models import FP32, IDS, PADDED, changed
 from tests.paths import PYTHON_PATH, ROOT
 
@@ -24,6 +28,8 @@ from transformers import StaticCache
 from weft import swap
 from weft.transformers import _attention, _sources
 
+# Rows as long as PyTorch's order of a sum is reproduced for on a GPU.
+EAGER = dict(hidden_size=128, head_dim=128)
 EVERY = pytest.mark.parametrize("name", models.FAMILIES)
 
 
@@ -81,7 +87,9 @@ def test_half_precision(name):
     model = models.build(name, torch.bfloat16)
     theirs = changed(models.logits(model, IDS), exact)
     weft.transformers.accelerate(model)
+    _attention.CALLS.clear()
     assert changed(models.logits(model, IDS), exact) < 1.25 * theirs + 2**-8 * exact.abs().max().item()
+    assert weft.transformers.attention_calls() == {"weft": 2}
 
 
 @EVERY
@@ -95,7 +103,7 @@ def test_generate(name, cache):
     assert report.calls()["model.layers.1"] == 6
     assert report.silent() == []
     counted = weft.transformers.attention_calls()
-    assert counted == {"weft": 12}, counted  # Gemma 2's cap, and windows of 8 over a prompt of 12, included
+    assert counted == {ATTENDS: 12}, counted  # Gemma 2's cap, and windows of 8 over a prompt of 12, included
 
 
 @EVERY
@@ -112,7 +120,7 @@ def test_compile_whole_graph(name):
     assert report.silent() == [], report
     assert "model.layers.0.mlp" not in report.passed()  # gate and up are one product
     if name not in ("mistral", "gemma2", "gemma3"):
-        assert weft.transformers.attention_calls() == {"weft": 1}
+        assert weft.transformers.attention_calls() == {ATTENDS: 1}
 
 
 def test_compiled_decoding_with_a_static_cache():
@@ -126,12 +134,12 @@ def test_compiled_decoding_with_a_static_cache():
         cache = StaticCache(config=model.config, max_cache_len=20)
         found = [models.logits(model, IDS, past_key_values=cache)[:, -1]]
         for place in range(12, 15):
-            positions = torch.full((2, 1), place)
+            positions = torch.full((2, 1), place, device=DEVICE)
             last = found[-1].argmax(-1)[:, None]
             found.append(models.logits(step, last, past_key_values=cache, position_ids=positions)[:, -1])
         steps[kind] = torch.stack(found)
     assert changed(steps["compiled"], steps["eager"]) < FP32
-    assert set(weft.transformers.attention_calls()) == {"weft"}
+    assert set(weft.transformers.attention_calls()) == {ATTENDS}
 
 
 @EVERY
@@ -155,7 +163,9 @@ def test_lora(name, order):
         weft.transformers.accelerate(model)
         model = adapt(model)
         report = swap.report(model)
-    assert changed(models.logits(model, IDS), expected) < FP32
+    assert (
+        changed(models.logits(model, IDS), expected) < 4 * FP32
+    )  # the adapter's numbers add to the rounding
     assert changed(expected, unadapted) > 1e-3
     assert report.silent() == []
     handed = report.passed()["base_model.model.model.layers.0.mlp"]
@@ -171,12 +181,12 @@ def test_offload(name, order):
     model = models.build(name)
     expected = models.logits(model, IDS)
     if order == "hooks first":
-        accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+        accelerate.cpu_offload(model, execution_device=DEVICE)
         assert model.model.norm.weight.device.type == "meta"
         report = weft.transformers.accelerate(model)
     else:
         report = weft.transformers.accelerate(model)
-        accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+        accelerate.cpu_offload(model, execution_device=DEVICE)
     assert changed(models.logits(model, IDS), expected) < FP32
     assert report.silent() == [], report
     assert (
@@ -192,7 +202,7 @@ def test_offload(name, order):
 @EVERY
 def test_eager_rounding(name):
     """The norm's chain is the one that the model's own norm has; nothing is fused that would round less often."""
-    model = models.build(name, torch.bfloat16)
+    model = models.build(name, torch.bfloat16, **EAGER)
     exact = models.logits(copy.deepcopy(model).float(), IDS)
     own_error = models.rms(models.logits(model, IDS), exact)
     report = weft.transformers.accelerate(model, rounding="eager")
@@ -208,7 +218,7 @@ def test_eager_rounding(name):
 @EVERY
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_eager_bits_of_norms(name, dtype):
-    model = models.build(name, dtype).to("cuda")
+    model = models.build(name, dtype, **EAGER)
     norms = {path: part for path, part in model.named_modules() if type(part).__name__.endswith("RMSNorm")}
     rows = {
         path: torch.randn(33, part.weight.numel(), device="cuda", dtype=dtype) for path, part in norms.items()
@@ -259,7 +269,7 @@ def test_sources_are_of_this_version():
 def test_mixed_dtypes():
     """Autocast, and norms in fp32 beside weights in bf16: the dtypes of the library's chain."""
     model = models.build("qwen3")
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE.type, torch.bfloat16):
         expected = models.logits(model, IDS)
         report = weft.transformers.accelerate(model)
         got = models.logits(model, IDS)
@@ -297,9 +307,9 @@ def test_rounding_is_checked():
 
 def test_tensor_parallel(tmp_path):
     """Two processes, each with half of the heads and of the feed-forward."""
-    model = models.build("qwen3")
+    model = models.build("qwen3").cpu()
     model.save_pretrained(tmp_path)
-    torch.save(models.logits(model, IDS), tmp_path / "expected.pt")
+    torch.save(models.logits(model, IDS.cpu()), tmp_path / "expected.pt")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     variables = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{PYTHON_PATH}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

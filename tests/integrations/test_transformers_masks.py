@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.integrations import models
+from tests.integrations.device import ATTENDS, DEVICE
 from tests.integrations.models import FP32, IDS, PADDED, changed
 
 pytest.importorskip("accelerate")
@@ -26,7 +27,7 @@ def test_attention_alone():
     expected = models.logits(model, IDS, PADDED)
     model.set_attn_implementation("weft")
     assert changed(models.logits(model, IDS, PADDED)[0, 4:], expected[0, 4:]) < FP32
-    assert weft.transformers.attention_calls() == {"weft": 2}
+    assert weft.transformers.attention_calls() == {ATTENDS: 2}
 
 
 def test_what_weft_lacks_is_named():
@@ -35,16 +36,16 @@ def test_what_weft_lacks_is_named():
     model.set_attn_implementation("weft")
     models.logits(model, IDS)
     layer = models.build("llama").model.layers[0].self_attn
-    q, k = torch.randn(1, 4, 3, 16), torch.randn(1, 2, 3, 16)
+    q, k = (torch.randn(1, heads, 3, 16, device=DEVICE) for heads in (4, 2))
     plain = _attention.attention(layer, q, k, k, None)[0]
     for extra in (
         dict(output_attentions=True),
-        dict(position_bias=torch.zeros(1, 4, 3, 3)),
+        dict(position_bias=torch.zeros(1, 4, 3, 3, device=DEVICE)),
         dict(dropout=1e-9),
     ):
         assert changed(_attention.attention(layer, q, k, k, None, **extra)[0], plain) < FP32
     reasons = weft.transformers.attention_calls()
-    assert reasons.pop("weft") == 1
+    assert reasons.pop(ATTENDS) == 1
     assert [reason.split()[0] for reason in reasons] == [
         "dtype",
         "output_attentions:",
@@ -64,18 +65,16 @@ def test_a_prompt_in_parts():
         got = models.logits(model, IDS[:, 5:], mask, past_key_values=first.past_key_values)
         whole = expected if mask is not None else models.logits(models.build("qwen3"), IDS)
         assert changed(got, whole[:, 5:]) < FP32, kind
-    assert set(weft.transformers.attention_calls()) == {"weft"}
+    assert set(weft.transformers.attention_calls()) == {ATTENDS}
 
 
 def test_masks_of_other_kinds_are_pytorchs():
     """Packed sequences, a mask of each query: right, and counted with the reason."""
-    positions = torch.cat((torch.arange(7), torch.arange(5))).expand(2, -1)
+    positions = torch.cat((torch.arange(7), torch.arange(5))).expand(2, -1).to(DEVICE)
+    additive = torch.zeros(2, 1, 12, 12).masked_fill(torch.rand(2, 1, 12, 12) < 0.3, -1e30).to(DEVICE)
     for name, options in (
         ("qwen3", dict(position_ids=positions, use_cache=False)),
-        (
-            "qwen3",
-            dict(attention_mask=torch.zeros(2, 1, 12, 12).masked_fill(torch.rand(2, 1, 12, 12) < 0.3, -1e30)),
-        ),
+        ("qwen3", dict(attention_mask=additive)),
     ):
         model = models.build(name)
         with torch.no_grad():
@@ -94,7 +93,7 @@ def test_windows_and_caps(name):
     """Windows that cut, with and without padding, over a prompt in parts too: weft's. What is spelled out agrees."""
     whole = models.build(name)
     expected, padded = models.logits(whole, IDS), models.logits(whole, IDS, PADDED)
-    for dtype, reason in ((torch.float32, "weft"), (torch.float64, "dtype torch.float64")):
+    for dtype, reason in ((torch.float32, ATTENDS), (torch.float64, "dtype torch.float64")):
         model = models.build(name, dtype)
         model.set_attn_implementation("weft")
         assert changed(models.logits(model, IDS), expected) < FP32
@@ -111,7 +110,7 @@ def test_sinks():
     """gpt-oss: a logit without a value, beside full layers and layers with a window."""
     sizes = models.SIZES | dict(head_dim=16, sliding_window=8, num_local_experts=2, num_experts_per_tok=1)
     torch.manual_seed(0)
-    model = hf.GptOssForCausalLM(hf.GptOssConfig(**sizes)).eval()
+    model = hf.GptOssForCausalLM(hf.GptOssConfig(**sizes)).eval().to(DEVICE)
     for layer in model.model.layers:
         layer.self_attn.sinks.data.normal_()
     model.set_attn_implementation("eager")
@@ -119,10 +118,10 @@ def test_sinks():
     model.set_attn_implementation("weft")
     assert changed(models.logits(model, IDS), expected) < FP32
     assert changed(models.logits(model, IDS, PADDED)[0, 4:], padded[0, 4:]) < FP32
-    assert weft.transformers.attention_calls() == {"weft": 4}
+    assert weft.transformers.attention_calls() == {ATTENDS: 4}
 
     layer = model.model.layers[0].self_attn
-    q, k = torch.randn(1, 4, 3, 16), torch.randn(1, 2, 3, 16)
+    q, k = (torch.randn(1, heads, 3, 16, device=DEVICE) for heads in (4, 2))
     with torch.no_grad():
         found = [
             _attention.attention(layer, q, k, k, None, s_aux=layer.sinks, output_attentions=handed_on)[0]

@@ -16,10 +16,13 @@ import torch
 from diffusers.models import attention_dispatch as library
 
 import weft
+from weft import swap
 
 NAME = "weft"
 CALLS: Counter[str] = Counter()  # "weft", or the reason why a call was PyTorch's; traced calls once a graph
-HIDES = -1e4  # an additive mask hides a key from here down: what pipelines use is this or much less
+HIDES = (
+    -9e3
+)  # an additive mask hides a key from here down: pipelines use -10000, which bf16 rounds, or much less
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -73,7 +76,7 @@ def _why_not(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout: float, 
         return "dropout"
     if causal and q.shape[1] != k.shape[1]:
         return "causal with fewer queries than keys: PyTorch aligns them at the first"
-    if len({q.dtype, k.dtype, v.dtype}) > 1 or q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+    if len({q.dtype, k.dtype, v.dtype}) > 1:
         return f"dtypes {q.dtype}, {k.dtype}, {v.dtype}"
     if q.shape[-1] != v.shape[-1]:
         return "values of another size than the keys"
@@ -94,8 +97,11 @@ def _attend(
     return_lse: bool,
 ) -> Any:
     """Attention over [batch, tokens, heads, dim]; with return_lse also the logarithms, [batch, tokens, heads]."""
-    seen = key_mask(attn_mask, query.shape[0], key.shape[1])
-    reason = _why_not(query, key, value, dropout_p, is_causal) or (seen if isinstance(seen, str) else None)
+    reason = _why_not(query, key, value, dropout_p, is_causal)
+    seen = None
+    if reason is None:
+        seen = key_mask(attn_mask, query.shape[0], key.shape[1])
+        reason = seen if isinstance(seen, str) else swap.why_no_attention(query)
     if reason is None:
         try:
             written = weft.attention(

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.report import climbs
 from weft.report.compare import Comparison, badness, comparisons, refusal, title_of
-from weft.report.rows import read_all
+from weft.report.rows import WHOLE, read_all
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -18,7 +18,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 def _record(c: Comparison, gpu: str, suite: str) -> dict[str, Any]:
     ours, timed, best = c.weft, c.timed, c.best
     interval = best.get("weft_speedup", {}) if best else {}
-    several = suite == "pipelines" and ours is not None
+    several = suite in WHOLE and ours is not None
     return {
         "gpu": gpu,
         "suite": suite,
@@ -54,12 +54,12 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def _comparisons(folder: Path) -> Iterator[tuple[Comparison, str, str]]:
-    """Of every file but the ladder's, with its card and suite; a pipeline once for each of weft's precisions."""
+    """Of every file but the ladder's, with its card and suite; a pipeline once for each of weft's rows."""
     for path, rows in read_all(folder):
         if path.stem == climbs.SUITE:
             continue  # rungs are nobody's rivals; docs/learn has them
         for c in comparisons(rows):
-            ours = [row for row in c.all if row["side"] == "weft"] if path.stem == "pipelines" else [c.weft]
+            ours = [row for row in c.all if row["side"] == "weft"] if path.stem in WHOLE else [c.weft]
             for row in ours or [None]:
                 yield replace(c, weft=row), path.parent.name, path.stem
 

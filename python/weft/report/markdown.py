@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from weft.report import climbs, sample
+from weft.report import climbs, models, sample
 from weft.report.chain import heads
 from weft.report.compare import Comparison, comparisons, refusal, summary, title_of, worst_first
 from weft.report.pack import Row
@@ -112,6 +112,8 @@ def render(folder: Path) -> str:
                 parts.append(f"### {climbs.SUITE}\n\nIts tables are in [learn/climbs.md](learn/climbs.md).\n")
             elif path.stem == sample.SUITE:
                 parts += sample.markdown(found)
+            elif path.stem == models.SUITE:
+                parts += models.markdown(found)
             else:
                 parts += _pipelines(found) if path.stem == "pipelines" else _suite(path.stem, found)
             parts.append(f"`{gpu}/{path.name}`: {head.get('lines')} lines, chain `{head.get('chain')}`.\n")

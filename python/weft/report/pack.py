@@ -18,7 +18,7 @@ Row = dict[str, Any]
 STATISTICS = ("median", "mean", "std", "min", "p10", "p90")
 _RATIO = ("ratio", "low", "high")
 _TIMED = ("us", "samples", "weft_speedup", "dropped", "power_capped", "sm_mhz")  # of one time
-_SIDE = ("side", "name", "checked", "why", "rounds_between")  # of all times of a side
+_SIDE = ("side", "name", "checked", "why", "rounds_between", "error")  # of all times of a side
 _AT = ("time", "cache")
 
 

@@ -37,6 +37,7 @@ OPTIONAL: dict[str, tuple[type, ...]] = {
     "why": TEXT,  # a row without times
     "checked_on": TEXT,  # the parts that were compared with the reference, where it was not every element
     "rounds_between": (bool,),  # a baseline that rounds between its steps, as the eager chain does
+    "error": NUMBER,  # of a whole model's result against fp32: the size of the difference beside that of the result
     "seed": (int,),  # of the sample that the case was drawn in
     "weft_speedup": (dict,),  # of a baseline's row: ratio, low, high
     "dropped": (int,),  # samples left out because the card throttled
@@ -58,6 +59,7 @@ ENVIRONMENT = {
 }
 WORDS = {"side": {"weft", "baseline", "noise"}, "time": {"device", "eager"}, "cache": {"cold", "hot"}}
 CARD = ("card copy", "card read", "card launch")  # what the card reaches; no rivals
+WHOLE = ("pipelines", "models")  # suites whose cases are no case lines, and have several rows of weft's
 
 
 def read(path: Path) -> list[Row]:
@@ -171,7 +173,7 @@ def problems(path: Path, case_problem: Callable[[str], str]) -> list[str]:
         for row in [] if "step" in line else rows:
             found += [(number, what) for what in _row_problems(row, environments, runs, path.parent.name)]
         case = line.get("case")
-        if isinstance(case, str) and path.stem != "pipelines":
+        if isinstance(case, str) and path.stem not in WHOLE:
             if case not in asked:
                 asked[case] = case_problem(case)
             found += [(number, asked[case])] if asked[case] else []

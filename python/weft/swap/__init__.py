@@ -19,7 +19,7 @@ Under torch.compile, Python does not run when the graph does. What is counted th
 graph (`report.traces()`), for all modules that share the class, because they share the compiled code.
 """
 
-from weft.swap._modules import Norm, read_norm, tried, why_not_eaten, why_not_read
+from weft.swap._modules import Norm, read_norm, tried, why_no_attention, why_not_eaten, why_not_read
 from weft.swap._plan import Plan, Report, Row, apply, on_undo, plan, report, undo
 from weft.swap._recipe import Recipe, Swap, handed_on, source_hash, subclass, swapped
 
@@ -41,6 +41,7 @@ __all__ = [
     "swapped",
     "tried",
     "undo",
+    "why_no_attention",
     "why_not_eaten",
     "why_not_read",
 ]

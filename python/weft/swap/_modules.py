@@ -55,6 +55,18 @@ def why_not_eaten(linear: nn.Module) -> str | None:
     return reason
 
 
+def why_no_attention(q: torch.Tensor) -> str | None:
+    """Why weft's attention takes no queries of this dtype where they are.
+
+    To be asked before a call that is traced: the dispatcher declines when the graph runs, and nobody hands it on then.
+    """
+    if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return f"dtype {q.dtype}"
+    if q.is_cuda and q.dtype == torch.float32:
+        return "dtype torch.float32 on a GPU: weft's attention there takes bf16 and fp16"
+    return None
+
+
 def tried(call: Callable[..., Any], *tensors: Any, **values: Any) -> str | None:
     """The reason why weft declines a call like this one, in its dispatcher's words; None where it runs."""
     try:

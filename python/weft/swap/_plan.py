@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from weft.swap import _hooks
-from weft.swap._recipe import RECORD, TRACED_PASSES, TRACES, Recipe, Swap, Swapped, number_of, swapped
+from weft.swap._recipe import RECORD, TRACED_PASSES, TRACES, Recipe, Swap, Swapped, label_of, swapped
 
 ON_UNDO = "_weft_on_undo"  # in the __dict__ of a model
 
@@ -72,16 +72,14 @@ class Report(Plan):
         """
         found = {}
         for path, record in self._records():
-            counted = record.passed + TRACED_PASSES.get(number_of(record.cls), Counter())
+            counted = record.passed + TRACED_PASSES.get(label_of(record.cls), Counter())
             if counted:
                 found[path] = counted
         return found
 
     def traces(self) -> dict[str, int]:
         """How often torch.compile traced the module, or another that shares its class, into a graph."""
-        return {
-            path: TRACES[number_of(record.cls)] - record.traces_before for path, record in self._records()
-        }
+        return {path: TRACES[label_of(record.cls)] - record.traces_before for path, record in self._records()}
 
     def silent(self) -> list[str]:
         """The replaced modules of which weft took no call, eager or compiled: paths.
@@ -166,7 +164,7 @@ def plan(model: nn.Module, recipes: Sequence[Recipe]) -> Plan:
 def _swap(module: nn.Module, op: str, made: Swap) -> None:
     own = vars(module)
     before = {name: (own[name],) if name in own else () for name in made.attributes}
-    traces = TRACES[number_of(made.cls)]
+    traces = TRACES[label_of(made.cls)]
     base = type(module)
     own[RECORD] = Swapped(base, made.cls, op, before, traces, made.covers)
     own.update(made.attributes)

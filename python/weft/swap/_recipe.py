@@ -126,50 +126,51 @@ def swapped(module: nn.Module) -> Swapped | None:
     return found
 
 
-# Calls that torch.compile traced: of the class with this number, and why it handed them on.
-TRACES: Counter[int] = Counter()
-TRACED_PASSES: dict[int, Counter[str]] = {}
+# Calls that torch.compile traced: of the class with this label, and why it handed them on. A label is a string, because
+# the compiler makes a variable of a number that is another one in the next class.
+TRACES: Counter[str] = Counter()
+TRACED_PASSES: dict[str, Counter[str]] = {}
 _NUMBERS = itertools.count()
 _MADE: dict[tuple[Any, ...], type[nn.Module]] = {}
 
 
 # Run by Dynamo while it traces, with constants, and not part of the graph: nothing is guarded but the class.
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _traced(number: int) -> int:
-    TRACES[number] += 1
+def _traced(label: str) -> int:
+    TRACES[label] += 1
     return 0
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _traced_pass(number: int, reason: str) -> int:
-    TRACED_PASSES.setdefault(number, Counter())[reason] += 1
+def _traced_pass(label: str, reason: str) -> int:
+    TRACED_PASSES.setdefault(label, Counter())[reason] += 1
     return 0
 
 
-def number_of(cls: type[nn.Module]) -> int:
-    """The number of a class that `subclass` made."""
-    return int(vars(cls)["_weft_number"])
+def label_of(cls: type[nn.Module]) -> str:
+    """The label of a class that `subclass` made."""
+    return str(vars(cls)["_weft_label"])
 
 
-def ran(module: nn.Module, number: int) -> None:
+def ran(module: nn.Module, label: str) -> None:
     """Counts a call that weft takes."""
     if torch.compiler.is_compiling():
-        _traced(number)
+        _traced(label)
     else:
         vars(module)[RECORD].calls += 1
 
 
-def passed(module: nn.Module, number: int, reason: str) -> None:
+def passed(module: nn.Module, label: str, reason: str) -> None:
     """Counts a call that the module's own class takes."""
     if torch.compiler.is_compiling():
-        _traced_pass(number, reason)
+        _traced_pass(label, reason)
     else:
         vars(module)[RECORD].passed[reason] += 1
 
 
 def handed_on(module: nn.Module, reason: str) -> None:
     """For a forward that weft takes: counts that it left a part of the call to others, and why."""
-    passed(module, type(module)._weft_number, reason)  # type: ignore[attr-defined]
+    passed(module, type(module)._weft_label, reason)  # type: ignore[attr-defined]
 
 
 def wants_gradient(module: nn.Module, values: Iterable[Any]) -> bool:
@@ -191,26 +192,27 @@ def subclass(
     key = (base, forward, passes, otherwise)
     if key in _MADE:
         return _MADE[key]
-    number = next(_NUMBERS)
+    label = f"{base.__qualname__} {next(_NUMBERS)}"
     base_forward: Forward = base.forward
     plain = otherwise or base_forward
 
-    @functools.wraps(base_forward)
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         reason = GRADIENT if wants_gradient(self, (*args, *kwargs.values())) else None
         if reason is None and passes is not None:
             reason = passes(self, *args, **kwargs)
         if reason is not None:
-            passed(self, number, reason)
+            passed(self, label, reason)
             return plain(self, *args, **kwargs)
-        ran(self, number)
+        ran(self, label)
         return forward(self, *args, **kwargs)
 
+    # The compiler keeps what it compiled, and what it saw change, by code: each class has code of its own.
+    call.__code__ = call.__code__.replace(co_name=f"forward of {label}")
     members = {
-        "forward": call,
+        "forward": functools.wraps(base_forward)(call),
         "__module__": forward.__module__,
         "__doc__": base.__doc__,
-        "_weft_number": number,
+        "_weft_label": label,
     }
     made = type(base.__name__, (base,), members)
     made.__qualname__ = base.__qualname__

@@ -38,7 +38,7 @@ def _count(module: nn.Module, reason: str | None) -> None:
         _count_traced(reason or "weft")
     else:
         CALLS[reason or "weft"] += 1
-    if reason is not None and hasattr(type(module), "_weft_number"):
+    if reason is not None and hasattr(type(module), "_weft_label"):
         swap.handed_on(module, f"attention: {reason}")
 
 
@@ -49,8 +49,8 @@ def _why_not_these(q: torch.Tensor, v: torch.Tensor, dropout: float, extra: dict
     for name in ("position_bias", "cache", "output_attentions"):
         if extra.get(name) is not None and extra[name] is not False:
             return f"{name}: weft's attention has none"
-    if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        return f"dtype {q.dtype}"
+    if (reason := swap.why_no_attention(q)) is not None:
+        return reason
     if q.shape[-1] != v.shape[-1]:
         return "values of another size than the keys"
     sinks = extra.get("s_aux")
@@ -93,10 +93,8 @@ def attention(  # noqa: PLR0917 - transformers' order
 ) -> tuple[Any, None]:
     """As transformers calls it: [batch, heads, tokens, dim] in, [batch, tokens, heads, dim] out."""
     wants_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    reason = _why_not_these(query, value, dropout, extra)
     keys = _key_mask(attention_mask, query, key)
-    if isinstance(keys, str):
-        reason = reason or keys
+    reason = keys if isinstance(keys, str) else _why_not_these(query, value, dropout, extra)
     if reason is None:
         seen = key.shape[2] if keys is None else keys.shape[-1]  # type: ignore[union-attr]
         causal = bool(wants_causal and query.shape[2] > 1)
@@ -185,6 +183,10 @@ def _window(mask_function: Callable[..., Any]) -> int | None:
     return None
 
 
+def _capturing() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
 def mask(  # noqa: PLR0917 - transformers' order
     batch_size: int,
     q_length: int,
@@ -203,15 +205,14 @@ def mask(  # noqa: PLR0917 - transformers' order
     given = dict(
         q_offset=q_offset, kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask
     )
-    compiling = (
-        torch.compiler.is_compiling()
-    )  # then no value of a tensor may decide, nor Python's introspection
+    compiling = torch.compiler.is_compiling()  # then Python's introspection may decide nothing
+    blind = compiling or _capturing()  # and no value of a tensor either
     wanted_whole = not options.get("allow_is_causal_skip", True)  # the model goes on with it itself
     if (
         q_length > 1
         and kv_offset == 0
         and not wanted_whole
-        and not (compiling and isinstance(q_offset, torch.Tensor))
+        and not (blind and isinstance(q_offset, torch.Tensor))
     ):
         if mask_function is masking_utils.causal_mask_function:
             window: int | None = 0
@@ -221,7 +222,7 @@ def mask(  # noqa: PLR0917 - transformers' order
         seen = offset + q_length
         if window is not None and window != 1 and seen <= kv_length:
             cut = window if 0 < window < seen else 1
-            hidden = attention_mask is not None and (compiling or not bool(attention_mask[:, :seen].all()))
+            hidden = attention_mask is not None and (blind or not bool(attention_mask[:, :seen].all()))
             device = options.get("device", "cpu")
             if not hidden and not offset:
                 if cut == 1:

@@ -58,7 +58,7 @@ def plain_norm(base: Any) -> Callable[..., Any]:
 
 
 def takes_residual(module: nn.Module) -> bool:
-    return getattr(type(module), "forward", None) is not None and hasattr(type(module), "_weft_number")
+    return getattr(type(module), "forward", None) is not None and hasattr(type(module), "_weft_label")
 
 
 # Blocks.
