@@ -28,7 +28,7 @@ const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
 
 void launch_eager(const LayerNorm& op, Context& context) {
     const RowPlan plan{.width = 4, .lanes = 128, .rows = 1, .cluster = 1};
-    const RowProblem rows = kit::norm_problem(op, {}, false);
+    const RowProblem rows = kit::norm_problem(op, {}, kit::RowsBy::strides);
     const kit::MixedNorm p = kit::norm_params(kit::bind_norm(op), op, rows, plan);
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("layer_norm_eager", layer_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,

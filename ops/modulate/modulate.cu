@@ -10,10 +10,10 @@ namespace {
 
 kit::AffinePlan plan(const Modulate& op, const DeviceInfo& device) {
     const Tensor none;
+    const bool eager = op.rounding == Modulate::Rounding::eager;
     kit::AffinePlan plan =
-        kit::affine_plan({op.x, none, op.scale, op.shift, op.out, &op.index, &op.index}, device);
+        kit::affine_plan({op.x, none, op.scale, op.shift, op.out, eager, &op.index, &op.index}, device);
     plan.params.offset = op.offset;
-    plan.params.eager = op.rounding == Modulate::Rounding::eager;
     return plan;
 }
 

@@ -9,9 +9,8 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 kit::AffinePlan plan(const ResidualAdd& op, const DeviceInfo& device) {
-    kit::AffinePlan plan = kit::affine_plan({op.x, op.bias, op.gate, op.residual, op.out, &op.index}, device);
-    plan.params.eager = op.rounding == ResidualAdd::Rounding::eager;
-    return plan;
+    const bool eager = op.rounding == ResidualAdd::Rounding::eager;
+    return kit::affine_plan({op.x, op.bias, op.gate, op.residual, op.out, eager, &op.index}, device);
 }
 
 const RegisterImplementations<ResidualAdd> kKernels{

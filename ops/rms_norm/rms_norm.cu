@@ -41,7 +41,7 @@ EagerThreads eager_threads(const RowProblem& rows) {
 
 const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
     if (op.rounding == RmsNorm::Rounding::fused) return "only for rounding=eager and eager_cast";
-    const RowProblem rows = kit::norm_problem(op, {}, false);
+    const RowProblem rows = kit::norm_problem(op, {}, kit::RowsBy::strides);
     if (rows.dim % 4 != 0 || rows.dim < 128 || rows.dim > 130560) {
         return "PyTorch's order of summation is reproduced for dim a multiple of 4 from 128 to 130560";
     }
@@ -51,7 +51,7 @@ const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
 }
 
 void launch_eager(const RmsNorm& op, Context& context) {
-    const RowProblem rows = kit::norm_problem(op, {}, false);
+    const RowProblem rows = kit::norm_problem(op, {}, kit::RowsBy::strides);
     const EagerThreads threads = eager_threads(rows);
     const RowPlan plan{.width = 4, .lanes = threads.all, .rows = 1, .cluster = 1};
     const kit::MixedNorm p = kit::norm_params(kit::bind_norm(op), op, rows, plan);
@@ -73,7 +73,8 @@ const RegisterImplementations<RmsNorm> kKernels{
       kit::norm_config<kForms, RmsNorm>, launch},
      {"eager", decline_eager,
       [](const RmsNorm& op, const DeviceInfo&) {
-          return "lanes=" + std::to_string(eager_threads(kit::norm_problem(op, {}, false)).all);
+          return "lanes=" +
+                 std::to_string(eager_threads(kit::norm_problem(op, {}, kit::RowsBy::strides)).all);
       },
       launch_eager}}};
 

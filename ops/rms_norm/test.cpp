@@ -228,11 +228,12 @@ TEST(RmsNorm, RowsOfACluster) {
         "rows", "vectors=4x8 rows=1 cluster=4");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows",
                        "cluster=4 beside");
-    test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=fp32[2,65536]", "rows",
-                       "cluster=4 mixed");
+    test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=int8[2,65536] token_scale=fp32[2]",
+                       "rows", "cluster=4 mixed");
 }
-// Operands beside a row of 16 bits that are not stored as it is, lie elsewhere, or modulate what a weight has scaled; one,
-// two and four vectors a thread, the last of them not in every thread; each with what else such a call may ask for.
+// Operands beside a row that are not stored as it is, are one element, lie elsewhere, or modulate what a weight has scaled,
+// and rows that go to another dtype; one, two and four vectors a thread, the last of them not in every thread; each with
+// what else such a call may ask for.
 TEST(RmsNorm, OperandsBesideTheRow) {
     const struct {
         const char *line, *config;
@@ -251,19 +252,26 @@ TEST(RmsNorm, OperandsBesideTheRow) {
         {"rms_norm x=bf16[2,3,2048] weight=fp32[2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] "
          "out=fp8_e4m3[2,3,2048] scale=fp32[1]",
          "vectors=1x8"},
-        {"rms_norm x=bf16[2,3,4,512]{6144,512,1536,1} weight=fp32[512] out=bf16[2,3,4,512]", "vectors=1x8"},
+        {"rms_norm x=bf16[3,64] weight=bf16[64] out=fp32[3,64]", "vectors=1x8"},
+        {"rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[3,1] mod_shift=bf16[1] out=fp16[3,64]",
+         "vectors=1x8"},
+        {"rms_norm x=bf16[3,64] residual=bf16[3,64] gate=fp32[3,1] mod_scale=fp16[1] out=bf16[3,64]",
+         "vectors=1x8"},
+        {"rms_norm x=fp32[7,4104] weight=bf16[4104] bias=fp32[4104] out=bf16[7,4104]", "vectors=2x8"},
+        {"rms_norm x=fp32[600,408] weight=fp32[408] residual=fp32[600,408] gate=fp16[408] "
+         "residual_out=fp32[600,408] out=fp8_e4m3[600,408] token_scale=fp32[600]",
+         "vectors=2x8"},
     };
     for (const auto& [line, config] : kCalls) {
         test::expect_right(line, "rows", config);
         test::expect_right(line, "rows", "beside");
     }
 }
-// What differs in dtype from its residual or output, is one element for a row, or has two outputs, is mixed.
+// What differs in dtype from its residual, goes to other codes than e4m3, has rows along three axes or two outputs, is mixed.
 TEST(RmsNorm, WhatIsNotBesideTheRow) {
     for (const char* line : {
-             "rms_norm x=bf16[3,64] weight=bf16[64] out=fp32[3,64]",
              "rms_norm x=bf16[3,64] weight=bf16[64] residual=fp32[3,64] out=bf16[3,64]",
-             "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[3,1] out=bf16[3,64]",
+             "rms_norm x=bf16[2,3,4,512]{6144,512,1536,1} weight=fp32[512] out=bf16[2,3,4,512]",
              "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[64] out=bf16[3,64] out2=bf16[3,64] "
              "mod_scale2=fp32[64]",
              "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=bf16[64] out=bf16[3,64] mod_tanh=true",

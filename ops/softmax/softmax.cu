@@ -18,7 +18,7 @@ MixedSoftmax bind(const Softmax& op) {
 
 RowProblem problem(const Softmax& op, const MixedSoftmax& bound) {
     return kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms, {.bias = false, .residual = false},
-                            bound.shape.scattered);
+                            bound.shape.by);
 }
 
 void launch(const Softmax& op, Context& context) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kit/elementwise.cuh"
-#include "kit/row_operand.cuh"
+#include "kit/side_slice.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
@@ -19,9 +19,15 @@ struct Affine {
 // Where an operand may be of any dtype, or of scattered rows.
 struct MixedAffineRows : Affine {
     RowPlaces places{};
+    bool whole = false;  // all vectors are whole, rows few (RunRow), and steps are not rounded
 };
 template <class T>
 using AffineOf = std::conditional_t<std::is_same_v<T, Any>, MixedAffineRows, Affine>;
+
+// A vector in fp32.
+struct WideVector {
+    float at[1][kAffineWidth];
+};
 
 // A vector of an operand of any dtype: first as it lies in memory, so that the loads of several operands are on their
 // way together; then as fp32.
@@ -32,20 +38,22 @@ class RawVector {
     __device__ __forceinline__ void load(const MixedAffineRows& p, const RowOperand& from, const RunRow& row,
                                          const PartVector& at) {
         if (from.data == nullptr) return;
-        const std::int64_t begin = row.offset(p.shape, &p.places, from);
+        const std::int64_t begin = row.offset(p.shape, from);
         if (from.dtype == DType::fp32) {
             load_as<float>(from, begin, at);
         } else {
             load_as<bf16>(from, begin, at);  // or fp16: what counts here is the size
         }
     }
-    __device__ __forceinline__ void get(const RowOperand& from, float (&to)[N]) const {
+    __device__ __forceinline__ WideVector widen(const RowOperand& from) const {
+        WideVector to;
         with_wide_type(from.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
             Words<T, N> words;
             memcpy(&words, &raw_, sizeof(words));
-            to_floats(as_vector<T, N>(words), to);
+            to_floats(as_vector<T, N>(words), to.at[0]);
         });
+        return to;
     }
 
    private:
@@ -66,7 +74,7 @@ class RawVector {
         memcpy(&raw_, &words, sizeof(words));
     }
 
-    Words<float, N> raw_;
+    Words<float, N> raw_{};
 };
 
 // The same where all operands are stored as T and have whole vectors.
@@ -80,58 +88,88 @@ class KnownVector {
     __device__ __forceinline__ void load(const Affine& p, const RowOperand& from, const RunRow& row,
                                          const WholeVector& at, Policy... policy) {
         if (from.data == nullptr) return;
-        const T* begin = static_cast<const T*>(from.data) + row.offset(p.shape, nullptr, from);
+        const T* begin = static_cast<const T*>(from.data) + row.offset(p.shape, from);
         words_ = load_words<N>(begin + std::int64_t{at.vector} * N, policy...);
     }
-    __device__ __forceinline__ void get(const RowOperand&, float (&to)[N]) const {
-        to_floats(as_vector<T, N>(words_), to);
+    __device__ __forceinline__ WideVector widen(const RowOperand&) const {
+        WideVector to;
+        to_floats(as_vector<T, N>(words_), to.at[0]);
+        return to;
     }
 
    private:
-    Words<T, N> words_;
+    Words<T, N> words_{};
 };
 
-template <class T>
-__device__ __forceinline__ void round_all_through(float (&values)[kAffineWidth]) {
+// The vectors of a row that a thread takes, for SideSlice.
+struct TilePart {
+    static constexpr bool present = true;
+    const RowShape& shape;
+    const RowTiles& tiles;
+    const RunRow at;
+    unsigned first;
+
+    __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
+        return at.offset(shape, operand);
+    }
+    // use(v, column) for each that the row reaches.
+    template <int N, int V, class Use>
+    __device__ __forceinline__ void each(Use use) const {
 #pragma unroll
-    for (float& value : values) value = round_through<T>(value);
+        for (int v = 0; v < V; ++v) {
+            const unsigned vector = first + (static_cast<unsigned>(v) << tiles.lanes_log2);
+            if (vector < tiles.vectors) use(v, std::int64_t{vector} * N);
+        }
+    }
+};
+
+template <class T, int V>
+__device__ __forceinline__ void round_all_through(float (&values)[V][kAffineWidth]) {
+#pragma unroll
+    for (auto& vector : values) {
+#pragma unroll
+        for (float& value : vector) value = round_through<T>(value);
+    }
 }
 
-// Of one vector, from operands that are all on their way. `round(y)` makes of y's elements what out would store.
-template <class Vector, class Round>
-__device__ __forceinline__ void affine_vector(const Affine& p, const Vector& x, const Vector& bias,
-                                              const Vector& scale, const Vector& shift, Round round,
-                                              float (&y)[kAffineWidth]) {
-    float other[kAffineWidth];
-    const auto step = [&](const RowOperand& operand, const Vector& vector, auto combine) {
-        if (operand.data == nullptr) return;
-        vector.get(operand, other);
+// y becomes the result for the x that it holds, from operands that are all on their way. `round(y)` makes of y's elements
+// what out would store, after each step.
+template <int V, class Vectors, class Round>
+__device__ __forceinline__ void affine_steps(const Affine& p, Vectors& bias, Vectors& scale, Vectors& shift,
+                                             Round round, float (&y)[V][kAffineWidth]) {
+    const auto combine = [&](const float (&other)[V][kAffineWidth], auto f) {
 #pragma unroll
-        for (int i = 0; i < kAffineWidth; ++i) y[i] = combine(y[i], other[i]);
-        if (p.eager) round(y);
+        for (int v = 0; v < V; ++v) {
+#pragma unroll
+            for (int i = 0; i < kAffineWidth; ++i) y[v][i] = f(y[v][i], other[v][i]);
+        }
+        round(y);
     };
-    x.get(p.x, y);
-    step(p.bias, bias, [](float a, float b) { return __fadd_rn(a, b); });
+    const auto sum = [](float a, float b) { return __fadd_rn(a, b); };
+    if (p.bias.data != nullptr) combine(bias.widen(p.bias).at, sum);
     if (p.scale.data != nullptr) {
-        scale.get(p.scale, other);
+        auto&& factor = scale.widen(p.scale);
         if (p.offset != 0.0f) {
 #pragma unroll
-            for (float& factor : other) factor = __fadd_rn(p.offset, factor);
-            if (p.eager) round(other);
-        }
+            for (auto& vector : factor.at) {
 #pragma unroll
-        for (int i = 0; i < kAffineWidth; ++i) y[i] = __fmul_rn(y[i], other[i]);
-        if (p.eager) round(y);
+                for (float& value : vector) value = __fadd_rn(p.offset, value);
+            }
+            round(factor.at);
+        }
+        combine(factor.at, [](float a, float b) { return __fmul_rn(a, b); });
     }
-    step(p.shift, shift, [](float a, float b) { return __fadd_rn(a, b); });
+    if (p.shift.data != nullptr) combine(shift.widen(p.shift).at, sum);
 }
 
 // Blocks of 256 threads that an SM is to have room for: the blocks of the kernel that comes next as well, which start while
-// the last of this one's still store.
+// the last of this one's still store. Of any dtype a thread holds more instead.
 template <class T>
 constexpr int affine_blocks() {
     return std::is_same_v<T, Any> ? 3 : 8;
 }
+// Vectors that a thread takes at a time where dtypes are found out where it runs.
+inline constexpr int kMixedBatch = 2;
 
 // Where all operands are stored as T, in whole vectors.
 template <class T>
@@ -139,54 +177,90 @@ __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& ti
     for_each_vector<kAffineWidth, T>(tiles, p.out.dtype, [&](T*, const WholeVector& at) {
         KnownVector<T> x, bias, scale, shift;
         const L2Policy policy = l2_policy(p.keep);
-        const RunRow row(p.shape, at.row, true);
+        const RunRow row(p.shape, at.row, nullptr, true);
         x.load(p, p.x, row, at, policy);
         shift.load(p, p.shift, row, at, policy);
         scale.load(p, p.scale, row, at);
         bias.load(p, p.bias, row, at);
-        float y[kAffineWidth];
-        affine_vector(p, x, bias, scale, shift, round_all_through<T>, y);
-        T* out = static_cast<T*>(p.out.data) + row.offset(p.shape, nullptr, p.out);
-        store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<T>(y));
+        WideVector y = x.widen(p.x);
+        affine_steps(
+            p, bias, scale, shift,
+            [&](auto& values) {
+                if (p.eager) round_all_through<T>(values);
+            },
+            y.at);
+        T* out = static_cast<T*>(p.out.data) + row.offset(p.shape, p.out);
+        store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<T>(y.at[0]));
     });
 }
-// Where dtypes, and whether vectors are whole, are found out where it runs.
-__device__ __forceinline__ void affine_mixed(const MixedAffineRows& p, const RowTiles& tiles) {
-    dependency_wait();
-    dependents_launch();
+// The first vector of the thread, which takes kMixedBatch of them.
+__device__ __forceinline__ WholeVector first_of_batch(const RowTiles& tiles) {
+    const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2;
+    return {block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
+            blockIdx.x * (lanes * kMixedBatch) + (threadIdx.x & (lanes - 1))};
+}
+// Where dtypes are found out where it runs, each once for all that a thread takes of an operand.
+__device__ __forceinline__ void affine_wholes(const MixedAffineRows& p, const RowTiles& tiles) {
+    constexpr int V = kMixedBatch;
+    const WholeVector first = first_of_batch(tiles);
+    if (first.row >= static_cast<unsigned>(tiles.rows) || first.vector >= tiles.vectors) return;
+    const TilePart part{p.shape, tiles, {p.shape, first.row, &p.places, true}, first.vector};
+    const L2Policy policy = l2_policy(p.keep);
+    SideSlice<V> x, bias, scale, shift;
+    x.load_or(0.0f, part, p.x, policy);
+    if (p.shift.data != nullptr) shift.load_or(0.0f, part, p.shift, policy);
+    if (p.scale.data != nullptr) scale.load_or(0.0f, part, p.scale);
+    if (p.bias.data != nullptr) bias.load_or(0.0f, part, p.bias);
+    affine_steps(p, bias, scale, shift, [](auto&) {}, x.widen(p.x).at);
+    const std::int64_t begin = part.offset(p.out);
+    with_wide_type(p.out.dtype, [&](auto* type) {
+        auto* out = static_cast<decltype(type)>(p.out.data) + begin;
+        part.each<kAffineWidth, V>([&](int v, std::int64_t at) {
+            store_aligned(out + at, from_floats<std::remove_pointer_t<decltype(type)>>(x.at[v]));
+        });
+    });
+}
+// Where it is found out, too, whether vectors are whole.
+__device__ __forceinline__ void affine_parts(const MixedAffineRows& p, const RowTiles& tiles) {
     for_each_tile<kAffineWidth, 1>(tiles, [&](std::int64_t of, std::int64_t column, std::int64_t) {
         const PartVector at{of, column, left<kAffineWidth>(tiles.dim, column)};
         RawVector x, bias, scale, shift;
-        const RunRow row(p.shape, at.row, false);
+        const RunRow row(p.shape, at.row, &p.places, false);
         x.load(p, p.x, row, at);
         shift.load(p, p.shift, row, at);
         scale.load(p, p.scale, row, at);
         bias.load(p, p.bias, row, at);
-        float y[kAffineWidth];
-        const auto round = [&](float (&values)[kAffineWidth]) {
-            with_wide_type(p.out.dtype, [&](auto* type) {
-                round_all_through<std::remove_pointer_t<decltype(type)>>(values);
-            });
-        };
-        affine_vector(p, x, bias, scale, shift, round, y);
-        const std::int64_t to = row.offset(p.shape, &p.places, p.out) + at.column;
+        WideVector y = x.widen(p.x);
+        affine_steps(
+            p, bias, scale, shift,
+            [&](auto& values) {
+                if (!p.eager) return;
+                with_wide_type(p.out.dtype, [&](auto* type) {
+                    round_all_through<std::remove_pointer_t<decltype(type)>>(values);
+                });
+            },
+            y.at);
+        const std::int64_t to = row.offset(p.shape, p.out) + at.column;
         with_wide_type(p.out.dtype, [&](auto* type) {
             using Out = std::remove_pointer_t<decltype(type)>;
-            store_vector(static_cast<Out*>(p.out.data) + to, from_floats<Out>(y), at.count, p.out.aligned);
+            store_vector(static_cast<Out*>(p.out.data) + to, from_floats<Out>(y.at[0]), at.count,
+                         p.out.aligned);
         });
     });
 }
 
 // What     out = (x + bias) · (offset + scale) + shift, in fp32, rounded once (eager: after each step)
-// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh); which row of an operand belongs to it
-//          are numbers (kit/row_operand.cuh)
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh), of any dtypes two; which row of an
+//          operand belongs to it are numbers (kit/row_operand.cuh)
 // Traffic  every operand once (bound by memory); those that rows share come from the caches after the first rows
 // Needs    out may be the memory of x, bias, scale or shift element for element: a thread reads its vectors before it
 //          writes there. T, where it is not Any, is the dtype of all operands, whose vectors are whole
 template <class T>
 __device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles& tiles) {
     if constexpr (std::is_same_v<T, Any>) {
-        affine_mixed(p, tiles);
+        dependency_wait();
+        dependents_launch();
+        p.whole ? affine_wholes(p, tiles) : affine_parts(p, tiles);
     } else {
         affine_known<T>(p, tiles);
     }

@@ -13,6 +13,7 @@ namespace weft::inline WEFT_TARGET::kit {
 // What a call of an op over kit::affine_rows is: the tensors of the operands, absent ones too.
 struct AffineTensors {
     const Tensor &x, &bias, &scale, &shift, &out;
+    bool eager;
     const Tensor *scale_picks = nullptr, *shift_picks = nullptr;
 };
 
@@ -21,6 +22,13 @@ struct AffinePlan {
     RowTiles tiles{};
     bool uniform = false;  // of one dtype and whole vectors
 };
+
+// Whether each vector has a thread, which takes `batch` of them.
+inline bool cover(const RowTiles& tiles, int batch) {
+    return tiles.rows >> 31 == 0 &&
+           (std::int64_t{tiles.column_blocks} * batch) << tiles.lanes_log2 >= tiles.vectors &&
+           std::int64_t{tiles.row_blocks} * tiles.layers * (tiles.threads >> tiles.lanes_log2) >= tiles.rows;
+}
 
 inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& device) {
     AffinePlan plan;
@@ -32,6 +40,7 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
                {&call.shift, &p.shift, call.shift_picks},
                {&call.out, &p.out}},
               kAffineWidth);
+    p.eager = call.eager;
     p.shape.rows = row_count(call.x);
     p.shape.dim = call.x.dim(-1);
     const RowOperand* operands[] = {&p.x, &p.bias, &p.scale, &p.shift, &p.out};
@@ -40,7 +49,7 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
                            [&](const RowOperand* o) { return o->data == nullptr || holds(*o); });
     };
     const std::int64_t dim = p.shape.dim;
-    const bool one_stride = !p.shape.scattered && p.places.axes == 1;
+    const bool one_stride = p.shape.by == RowsBy::strides && p.places.axes == 1;
     const bool dense = one_stride && all([&](const RowOperand& o) {
                            return !o.single && (o.stride == dim || p.shape.rows == 1);
                        });
@@ -50,9 +59,15 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     }
     p.keep = l2_keeps_input(bytes(call.x.dtype, call.x.numel()), device);
     plan.tiles = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, 1, device);
-    plan.uniform = !p.shape.scattered && all([&](const RowOperand& o) {
-        return o.dtype == p.out.dtype && !o.single && o.aligned;
-    }) && whole_vectors(plan.tiles, kAffineWidth, {});
+    plan.uniform =
+        p.shape.by == RowsBy::strides &&
+        all([&](const RowOperand& o) { return o.dtype == p.out.dtype && !o.single && o.aligned; }) &&
+        whole_vectors(plan.tiles, kAffineWidth, {});
+    if (plan.uniform) return plan;
+    const RowTiles batches = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, kMixedBatch, device);
+    p.whole = !p.eager && p.shape.by != RowsBy::place && p.shape.dim % kAffineWidth == 0 &&
+              cover(batches, kMixedBatch) && all([](const RowOperand& o) { return o.single || o.aligned; });
+    if (p.whole) plan.tiles = batches;
     return plan;
 }
 

@@ -27,7 +27,7 @@ class MixedRow {
     template <GroupScope kScope>
     __device__ __forceinline__ MixedRow(const Group<kScope>& group, const RowShape& shape,
                                         const RowPlaces& places, const RowInput& in)
-        : part(group, shape, &places), in_(in) {
+        : part(group, shape, &places, false), in_(in) {
         if (kRagged) {
             const auto begin =
                 reinterpret_cast<std::uintptr_t>(in.x.data) / static_cast<unsigned>(stored_bytes(in.x.dtype));
@@ -106,7 +106,7 @@ class MixedRow {
     __device__ __forceinline__ void combine_next(const RowOperand& next, float fill, F f) {
         if (!asked_) fetch(row_of(next, fill), beside_);
         asked_ = false;
-        widen(next.data == nullptr || next.single ? DType::fp32 : next.dtype, beside_.at);
+        widen_octets(next.data == nullptr || next.single ? DType::fp32 : next.dtype, beside_.at);
 #pragma unroll
         for (int v = 0; v < kOctets; ++v) {
 #pragma unroll
@@ -135,10 +135,10 @@ class MixedRow {
         each_place(from.aligned, [&](int v, const OctetPlace& place) {
             float octet[1][kOctet];
             if (from.data == nullptr) {
-                fill(from.fill, octet[0]);
+                fill_octet(from.fill, octet[0]);
             } else {
                 fetch_octet(from, place, octet[0]);
-                widen(from.dtype, octet);
+                widen_octets(from.dtype, octet);
             }
             f(v, octet[0]);
         });
@@ -173,7 +173,7 @@ class MixedRow {
     // Tells L2 of an operand that is read later, unless rows share it.
     __device__ __forceinline__ void announce(const RowOperand& later) const {
         if (later.data == nullptr || later.single) return;
-        if (later.stride == 0 && !part.shape.scattered) return;
+        if (later.stride == 0 && later.rows == RowsBy::strides) return;
         const OctetRow row = row_of(later);
         const int bytes = kOctet * stored_bytes(later.dtype);
         each_place(true, [&](int, const OctetPlace& place) {
@@ -223,13 +223,7 @@ class MixedRow {
         const bool wide = from.dtype == DType::fp32;
         const char* octet = from.data + static_cast<std::int64_t>(place.octet) * (wide ? 32 : 16);
         if (place.vector) {
-            const auto* words = reinterpret_cast<const float4*>(octet);
-            const float4 first = kit::load(words, policy...);
-            memcpy(to, &first, sizeof(first));
-            if (wide) {
-                const float4 second = kit::load(words + 1, policy...);
-                memcpy(to + 4, &second, sizeof(second));
-            }
+            wide ? fetch_whole<true>(octet, to, policy...) : fetch_whole<false>(octet, to, policy...);
         } else if (wide) {
             fetch_singly(reinterpret_cast<const float*>(octet), place, to);
         } else {
@@ -240,39 +234,11 @@ class MixedRow {
     __device__ __forceinline__ void fetch(const OctetRow& from, Octets& to, Policy... policy) const {
         if (from.data == nullptr) {
 #pragma unroll
-            for (auto& octet : to.at) fill(from.fill, octet);
+            for (auto& octet : to.at) fill_octet(from.fill, octet);
             return;
         }
         each_place(from.aligned,
                    [&](int v, const OctetPlace& place) { fetch_octet(from, place, to.at[v], policy...); });
-    }
-    __device__ __forceinline__ static void fill(float value, float (&octet)[kOctet]) {
-#pragma unroll
-        for (float& element : octet) element = value;
-    }
-    template <class T>
-    __device__ __forceinline__ static void widen_octet(float (&octet)[kOctet]) {
-        // From the last word on: none is overwritten before it was read. Words, for a compiler that sees all elements of
-        // an array apart keeps them so.
-#pragma unroll
-        for (int i = kOctet / 2 - 1; i >= 0; --i) {
-            const auto pair = detail::from_raw<Vec<T, 2>>(__float_as_uint(opaque(__float_as_uint(octet[i]))));
-            float two[2];
-            to_floats(pair, two);
-            octet[2 * i] = two[0];
-            octet[2 * i + 1] = two[1];
-        }
-    }
-    // Octets as they were fetched become fp32, in place.
-    template <int kCount>
-    __device__ __forceinline__ static void widen(DType stored, float (&octets)[kCount][kOctet]) {
-        with_wide_type(stored, [&](auto* type) {
-            using T = std::remove_pointer_t<decltype(type)>;
-            if constexpr (sizeof(T) == 2) {
-#pragma unroll
-                for (auto& octet : octets) widen_octet<T>(octet);
-            }
-        });
     }
     template <class T>
     __device__ __forceinline__ static void put(const OctetRow& to, const OctetPlace& place,
@@ -297,9 +263,9 @@ class MixedRow {
         asked_ = false;
         fetch(x, held_, policy);
         fetch(beside, beside_, policy);
-        widen(x.dtype, held_.at);
+        widen_octets(x.dtype, held_.at);
         if (sum) {
-            widen(beside.dtype, beside_.at);
+            widen_octets(beside.dtype, beside_.at);
             add(beside.dtype);
             fetch(next, beside_);
         }

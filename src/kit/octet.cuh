@@ -65,6 +65,49 @@ __device__ __forceinline__ void fetch_singly(const float* from, const OctetPlace
     for (int i = 0; i < kOctet; ++i) to[i] = place.has(i) ? from[i] : 0.0f;
 }
 
+// A whole octet as it is stored, fp32 (`kWide`) or 16 bits, which take the first half of `to`. `policy`: none or an
+// L2Policy.
+template <bool kWide, class... Policy>
+__device__ __forceinline__ void fetch_whole(const char* octet, float (&to)[kOctet], Policy... policy) {
+    const auto* words = reinterpret_cast<const float4*>(octet);
+    const float4 first = kit::load(words, policy...);
+    memcpy(to, &first, sizeof(first));
+    if constexpr (kWide) {
+        const float4 second = kit::load(words + 1, policy...);
+        memcpy(to + 4, &second, sizeof(second));
+    }
+}
+
+template <class T>
+__device__ __forceinline__ void widen_octet(float (&octet)[kOctet]) {
+    // From the last word on: none is overwritten before it was read. Words, for a compiler that sees all elements of
+    // an array apart keeps them so.
+#pragma unroll
+    for (int i = kOctet / 2 - 1; i >= 0; --i) {
+        const auto pair = detail::from_raw<Vec<T, 2>>(__float_as_uint(opaque(__float_as_uint(octet[i]))));
+        float two[2];
+        to_floats(pair, two);
+        octet[2 * i] = two[0];
+        octet[2 * i + 1] = two[1];
+    }
+}
+// Octets as they were fetched become fp32, in place.
+template <int kCount>
+__device__ __forceinline__ void widen_octets(DType stored, float (&octets)[kCount][kOctet]) {
+    with_wide_type(stored, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        if constexpr (sizeof(T) == 2) {
+#pragma unroll
+            for (auto& octet : octets) widen_octet<T>(octet);
+        }
+    });
+}
+
+__device__ __forceinline__ void fill_octet(float value, float (&octet)[kOctet]) {
+#pragma unroll
+    for (float& element : octet) element = value;
+}
+
 // An operand's row for the thread's row of x.
 struct OctetRow {
     // Where its octets begin, perhaps before its first element; null: every element is `fill`.

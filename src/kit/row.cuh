@@ -8,13 +8,13 @@
 //
 // A kernel is compiled for a RowForm. Here are the uniform ones, which production calls: all that is read is stored
 // alike, and a thread's loads are all on their way before the first is needed. Where only the operands beside the row are
-// not stored so, the row itself is loaded like this and they follow one vector after the other (SideSlice). All other
-// calls take the op's mixed kernels (kit/mixed_row.cuh).
+// not stored so, the row itself is loaded like this and they are SideSlices. All other calls take the op's mixed kernels
+// (kit/mixed_row.cuh).
 //
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 #pragma once
 
-#include "kit/row_operand.cuh"
+#include "kit/side_slice.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
 
@@ -36,7 +36,7 @@ class Row {
     template <GroupScope kScope>
     __device__ __forceinline__ Row(const Group<kScope>& group, const RowShape& shape,
                                    const RowPlaces* places = nullptr)
-        : part(group, shape, places) {}
+        : part(group, shape, places, true) {}
 
     // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
     template <class Meanwhile>
@@ -45,18 +45,21 @@ class Row {
         constexpr bool kKnown = !fills_registers(V) && !kForm.beside;
         const bool sum = kForm.residual && (kKnown || in.residual.data != nullptr);
         RowSlice<T, N, V> residual;
+        SideSlice<kForm.beside ? V : 1> gate;
         const L2Policy policy = l2_policy(in.keep);
+        const bool gated = in.gate.data != nullptr;
         x_.load(part, in.x, policy);
         if (sum) residual.load(part, in.residual, policy);
-        if (kRoom || !sum) meanwhile();
+        if (kForm.beside && sum && gated) gate.load_or(1.0f, part, in.gate);
+        if (kRoom) meanwhile();
         if (sum) {
-            if (in.gate.data != nullptr) [[unlikely]] {
-                add<true>(in, residual);
+            if (gated) [[unlikely]] {
+                add<true>(in, residual, gate);
             } else {
-                add<false>(in, residual);
+                add<false>(in, residual, gate);
             }
         }
-        if (!kRoom && sum) meanwhile();
+        if (!kRoom) meanwhile();
     }
 
     // use(slot, index, values) for each vector of the thread.
@@ -92,30 +95,25 @@ class Row {
                    ? nullptr
                    : part.template origin<N, V>(part.template begin<T>(in.residual_out));
     }
-    // x becomes the rounded sum of x · gate and r, which goes to residual_out too. A gate is read where it is used: most
+    // x becomes the rounded sum of x · gate and r, which goes to residual_out too. A gate of T is read where it is used: most
     // often it is a row that many share, and comes from a cache.
-    template <bool kGate>
-    __device__ __forceinline__ void add(const RowInput& in, const RowSlice<T, N, V>& residual) {
+    template <bool kGate, class Side>
+    __device__ __forceinline__ void add(const RowInput& in, const RowSlice<T, N, V>& residual, Side& side) {
         T* const to = sums(in);
-        // Elements of the gate's dtype, which is T unless the form says otherwise.
         const T* gate = kGate && !kForm.beside
                             ? part.template origin<N, V>(part.template begin<const T>(in.gate))
                             : nullptr;
-        const std::int64_t side = kGate && kForm.beside ? part.offset(in.gate) : 0;
+        if constexpr (kGate && kForm.beside) side.widen(in.gate);
         part.template each<N, V>([&](int v, int index) {
             float x[N], r[N], g[N];
             x_.get(v, x);
             residual.get(v, r);
-            if constexpr (kGate && kForm.beside) {
-                with_wide_type(in.gate.dtype, [&](auto* type) {
-                    const auto* from = static_cast<decltype(type)>(in.gate.data) + side;
-                    to_floats(load_aligned<N>(from + index), g);
-                });
-            } else if constexpr (kGate) {
-                to_floats(load_aligned<N>(gate + index), g);
-            }
+            if constexpr (kGate && !kForm.beside) to_floats(load_aligned<N>(gate + index), g);
 #pragma unroll
-            for (int i = 0; i < N; ++i) x[i] = fmaf(x[i], kGate ? g[i] : 1.0f, r[i]);
+            for (int i = 0; i < N; ++i) {
+                if constexpr (kGate && kForm.beside) g[i] = side.at[v][i];
+                x[i] = fmaf(x[i], kGate ? g[i] : 1.0f, r[i]);
+            }
             const Vec<T, N> sum = from_floats<T>(x);
             if (to != nullptr) store_aligned(to + index, sum);
             x_.put(v, as_words(sum));

@@ -36,12 +36,12 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
         operand.aligned = width > 1 && rows_aligned(*b.tensor, width);
         operand.single = b.tensor->numel() > 0 && b.tensor->dim(-1) == 1 && x.dim(-1) != 1;
         if (b.picks != nullptr && *b.picks) {
-            RowPlace& place = places.of[operand.number];
             operand.stride = b.tensor->stride[0];
-            place.picks = b.picks->data;
-            place.picks_dtype = b.picks->dtype;
-            place.table = b.tensor->shape[0];
-            shape.scattered = true;
+            operand.rows = RowsBy::picks;
+            places.picks = b.picks->data;  // one index for all that are picked
+            places.picks_dtype = b.picks->dtype;
+            places.table = b.tensor->shape[0];
+            shape.by = RowsBy::picks;
         } else {
             maps[count] = *map_rows(*b.tensor, x);
             all[count] = &maps[count];
@@ -51,7 +51,8 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
     fold_maps({all, count});
     places.axes = std::max(1, maps[0].axes);
     places.wide = places.axes > 1 && row_count(x) >> 31 != 0;
-    shape.scattered = shape.scattered || places.axes > 2 || places.wide;
+    const bool placed = places.axes > 2 || places.wide;
+    if (placed) shape.by = RowsBy::place;
     for (int axis = 1; axis < places.axes; ++axis) {
         if (!places.wide) places.size[axis] = Divisor::of(maps[0].size[axis]);
         places.wide_size[axis] = maps[0].size[axis];
@@ -61,6 +62,7 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
         const std::int64_t* stride = maps[i].stride;
         if (places.axes <= 2 && maps[i].axes > 0) mapped[i]->stride = stride[places.axes - 1];
         if (places.axes == 2) mapped[i]->run_stride = stride[0];
+        if (placed) mapped[i]->rows = RowsBy::place;
         std::copy(stride, stride + maps[i].axes, places.of[mapped[i]->number].stride);
     }
 }
@@ -81,10 +83,10 @@ inline bool rows_allow(int elements, std::initializer_list<const Tensor*> tensor
 
 // The problem of a kernel whose row is held as `dtype`. `inputs` begin with x; all of them and the outputs that are
 // there have x's last axis, or one element. `kernels`: what the op has; `form`: whether there is a bias, a residual;
-// `scattered`: bind_rows found that some operand is.
+// `by`: what bind_rows found.
 inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> inputs,
                               std::initializer_list<const Tensor*> outputs, const RowKernels& kernels,
-                              RowForm form, bool scattered) {
+                              RowForm form, RowsBy by) {
     const Tensor& x = **inputs.begin();
     const Tensor& out = **outputs.begin();
     const int element_bytes = bits(dtype) / 8;
@@ -100,8 +102,8 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
         !kernels.plain || (kernels.biased && element_bytes == 2 && (!form.fp8 || kernels.biased_fp8));
     const bool one_output =
         std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
-    form.uniform = !scattered && problem.rows >> 31 == 0 && (form.fp8 || same(&out)) && one_output &&
-                   (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same) &&
+    form.uniform = by == RowsBy::strides && problem.rows >> 31 == 0 && (form.fp8 || same(&out)) &&
+                   one_output && (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same) &&
                    whole(16 / element_bytes);
     problem.whole = whole(kOctet);
     problem.form = form;
@@ -168,16 +170,16 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
     }
     if constexpr (kKernels.beside) {
         if (plan.beside) {
-            return with_one_of<bf16, half>(dtype, [&](auto* type) {
+            return with_wide_type(dtype, [&](auto* type) {
                 const auto with_vectors = [&]<int kVectors>() {
                     use(type, std::integral_constant<int, kOctet>{}, std::integral_constant<int, kVectors>{},
-                        BesideForm<kKernels.fp8>{});
+                        BesideForm{});
                 };
-                switch (plan.vectors) {
-                    case 1: return with_vectors.template operator()<1>();
-                    case 2: return with_vectors.template operator()<2>();
-                    default: return with_vectors.template operator()<4>();
+                if (plan.vectors == 1) return with_vectors.template operator()<1>();
+                if constexpr (weft::detail::beside_allows(4, static_cast<int>(sizeof(*type)))) {
+                    if (plan.vectors == 4) return with_vectors.template operator()<4>();
                 }
+                with_vectors.template operator()<2>();
             });
         }
     }

@@ -110,20 +110,45 @@ __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNor
     }
 }
 
+// y · (scale + offset) + shift of what a thread holds beside the row; one operand after the other, in `s`.
+template <int V>
+__device__ __forceinline__ void modulate_side(SideSlice<V>& y, SideSlice<V>& s, const RowPart& part,
+                                              const RowAffine& map) {
+    const auto step = [&](const RowOperand& operand, float fill, auto combine) {
+        const auto all = [&](auto value) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+#pragma unroll
+                for (int i = 0; i < kOctet; ++i) y.at[v][i] = combine(y.at[v][i], value(v, i));
+            }
+        };
+        if (SideSlice<V>::is_one(operand)) {
+            const float one = SideSlice<V>::one(fill, part, operand);
+            return all([&](int, int) { return one; });
+        }
+        s.load_or(fill, part, operand);
+        s.widen(operand);
+        all([&](int v, int i) { return s.at[v][i]; });
+    };
+    step(map.scale, map.no_scale(), [&](float a, float b) { return a * (b + map.offset); });
+    step(map.shift, -0.0f, [](float a, float b) { return a + b; });
+}
+
 // Where operands beside the row are stored in dtypes of their own or lie in places of their own, or a modulation follows
-// the weight. Which of them are there, a residual and fewer bits is found out here; of each one vector is held.
+// the weight, or out is stored otherwise than the row. Which of them are there is found out here, once for all that a
+// thread holds of each.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics statistics) {
+    static_assert(N == kOctet);
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape, &p.places);
-    using Side = SideSlice<N, V>;
-    Side weight, bias, mod_scale, mod_shift;
-    const RowAffine& mod = p.maps[1];
+    using Side = SideSlice<V>;
+    const RowAffine &map = p.weight, &mod = p.maps[1];
+    Side y, shift;  // y: the weight first
     float scale = 1.0f;
     row.load(p.in, [&] {
-        weight.load_or(p.weight.no_scale(), row.part, p.weight.scale);
-        if (V > 1) Side::announce(row.part, p.weight.scale);
-        Side::announce(row.part, p.weight.shift);
+        y.load_or(map.no_scale(), row.part, map.scale);
+        Side::announce(row.part, map.shift);
         if (p.modulated) {
             Side::announce(row.part, mod.scale);
             Side::announce(row.part, mod.shift);
@@ -131,27 +156,16 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
         scale = static_scale(p.to);
     });
     group.begin();
-    const Moments m = statistics(row, group, [&] {
-        bias.load_or(-0.0f, row.part, p.weight.shift);
-        if (!p.modulated) return;
-        mod_scale.load_or(mod.no_scale(), row.part, mod.scale);
-        mod_shift.load_or(-0.0f, row.part, mod.shift);
-    });
-    const bool again = p.to.token_scale != nullptr;
-    const auto map = [&](int v, float (&x)[N], const Moments& moments, const RowAffine& by, Side& scales,
-                         Side& shifts) {
-        float w[N], b[N];
-        scales.get(w);
-        shifts.get(b);
+    const Moments m = statistics(row, group, [&] { shift.load_or(-0.0f, row.part, map.shift); });
+    y.widen(map.scale);
+    shift.widen(map.shift);
+    row.each([&](int v, int, const float (&x)[N]) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) x[i] = (x[i] - moments.shift) * moments.scale * (w[i] + by.offset) + b[i];
-        scales.pass(row.part, v, again);
-        shifts.pass(row.part, v, again);
-    };
-    store_row<T>(row, group, p.to, scale, [&](int v, int, float (&x)[N]) {
-        map(v, x, m, p.weight, weight, bias);
-        if (p.modulated) map(v, x, {0.0f, 1.0f}, mod, mod_scale, mod_shift);
+        for (int i = 0; i < N; ++i)
+            y.at[v][i] = (x[i] - m.shift) * m.scale * (y.at[v][i] + map.offset) + shift.at[v][i];
     });
+    if (p.modulated) modulate_side(y, shift, row.part, mod);
+    store_beside(row, group, p.to, scale, y);
 }
 
 // All else: rows of another dtype than their residual or output, fp32 rows with other operands, single elements, tanh, two

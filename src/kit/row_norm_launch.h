@@ -51,23 +51,19 @@ MixedNorm bind_norm(const Op& op) {
 }
 
 // Whether a call of a problem that is not uniform is one of a kernel for operands beside the row (RowForm::beside): rows
-// of 16 bits that are stored alike, one output, whole vectors.
+// that are stored alike, one output, whole vectors.
 template <class Op>
-bool has_side_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem) {
-    const DType dtype = norm_dtype(op);
+bool has_side_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by) {
+    const DType dtype = norm_dtype(op), out = op.out.dtype;
     const auto of_row = [&](const Tensor& t) { return !t || t.dtype == dtype; };
-    const auto of_side = [&](const Tensor& t) { return !t || t.dim(-1) == op.x.dim(-1); };
-    const Tensor* sides[] = {&op.weight, &op.bias, &op.gate, &op.mod_scale, &op.mod_shift};
-    const bool fp8 = kernels.fp8 && op.out.dtype == DType::fp8_e4m3;
-    return kernels.beside && problem.element_bytes == 2 && problem.whole && problem.rows >> 31 == 0 &&
-           of_row(op.x) && of_row(op.residual_out) && (of_row(op.out) || fp8) && !op.out2 &&
-           !op.group_scale && !op.swizzled_scale && !op.mod_tanh &&
-           std::ranges::all_of(sides, [&](const Tensor* t) { return of_side(*t); });
+    return kernels.beside && problem.whole && problem.rows >> 31 == 0 && by != RowsBy::place &&
+           of_row(op.x) && of_row(op.residual_out) && (bits(out) >= 16 || out == DType::fp8_e4m3) &&
+           !op.out2 && !op.group_scale && !op.swizzled_scale && !op.mod_tanh;
 }
 
-// `kernels`: which uniform kernels the norm has; `scattered`: of bind_norm's shape.
+// `kernels`: which uniform kernels the norm has; `by`: of bind_norm's shape.
 template <class Op>
-RowProblem norm_problem(const Op& op, const RowKernels& kernels, bool scattered) {
+RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
     const bool alone = modulates_alone(op);
     RowProblem problem = row_problem(norm_dtype(op),
                                      {&op.x, &op.weight, &op.bias, &op.residual, &op.residual_out, &op.gate,
@@ -75,14 +71,14 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, bool scattered)
                                      {&op.out, &op.out2}, kernels,
                                      {.bias = static_cast<bool>(alone ? op.mod_shift : op.bias),
                                       .residual = static_cast<bool>(op.residual)},
-                                     scattered);
+                                     by);
     if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;
         problem.group_lanes = problem.whole ? group_columns(scales.dtype) / kOctet : 1;
     }
-    if (!problem.form.uniform && has_side_kernel(op, kernels, problem))
-        problem.form = {.uniform = true, .fp8 = kernels.fp8, .beside = true};
+    if (!problem.form.uniform && has_side_kernel(op, kernels, problem, by))
+        problem.form = {.uniform = true, .beside = true};
     return problem;
 }
 
@@ -94,7 +90,7 @@ bool groups_apart(const Op& op, const RowProblem& rows) {
 
 template <class Op>
 const char* decline_norm(const Op& op) {
-    return groups_apart(op, norm_problem(op, {}, false)) && !fold_rows(op.out)
+    return groups_apart(op, norm_problem(op, {}, RowsBy::strides)) && !fold_rows(op.out)
                ? "rows with scales of groups must be whole vectors, or fold into rows of one stride"
                : nullptr;
 }
@@ -137,7 +133,7 @@ MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const R
 
 template <RowKernels kKernels, class Op>
 std::string norm_config(const Op& op, const DeviceInfo& device) {
-    return to_string(plan_rows(norm_problem(op, kKernels, bind_norm(op).shape.scattered), device));
+    return to_string(plan_rows(norm_problem(op, kKernels, bind_norm(op).shape.by), device));
 }
 
 template <RowKernels kKernels, class Op, class Kernel>
@@ -161,7 +157,7 @@ void launch_norm_apart(const char* name, const Op& op, Context& context, Kernel 
 template <RowKernels kKernels, class Op, class Kernel>
 void launch_norm(const char* name, const Op& op, Context& context, Kernel kernel) {
     const MixedNorm bound = bind_norm(op);
-    const RowProblem rows = norm_problem(op, kKernels, bound.shape.scattered);
+    const RowProblem rows = norm_problem(op, kKernels, bound.shape.by);
     if (groups_apart(op, rows)) return launch_norm_apart<kKernels>(name, op, context, kernel);
     const RowPlan plan = context.slot<RowPlans>().find(rows, context.info());
     const MixedNorm p = norm_params(bound, op, rows, plan);

@@ -13,6 +13,10 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
+// How the rows of an operand are found: by two strides; in a table, by an index (RowPlaces::picks); by a RowPlace, which
+// serves all.
+enum class RowsBy : std::uint8_t { strides, picks, place };
+
 // A tensor beside x; absent where data is null. What most calls need is here, and short: the parameters of a launch come
 // from memory a line at a time, which a small kernel waits for.
 struct RowOperand {
@@ -23,16 +27,12 @@ struct RowOperand {
     bool single = false;      // one element stands for all of its row
     bool aligned = false;     // every row begins where a vector may be moved whole
     std::uint8_t number = 0;  // of its RowPlace
+    RowsBy rows = RowsBy::strides;
 };
 
 // Where the rows of an operand lie, if not at those two strides.
 struct RowPlace {
     std::int64_t stride[kMaxRowAxes] = {};  // elements along each of RowPlaces' axes
-    // Where given, the operand is a table of `table` rows, one stride apart, and this names the row for each row of x. A
-    // number outside of the table reads the nearest row.
-    const void* picks = nullptr;
-    DType picks_dtype = DType::int32;
-    std::int64_t table = 0;
 };
 
 inline constexpr int kMaxRowOperands = 12;
@@ -44,16 +44,21 @@ struct RowPlaces {
     bool wide = false;               // there are 2^31 rows or more, which divisors do not divide
     std::int64_t wide_size[kMaxRowAxes] = {};
     RowPlace of[kMaxRowOperands] = {};
+    // Where given, some operands are tables of `table` rows, one stride apart, and this names their row for each row of x. A
+    // number outside of the table reads the nearest row.
+    const void* picks = nullptr;
+    DType picks_dtype = DType::int32;
+    std::int64_t table = 0;
 };
 
 // What a kernel is told of its rows. lanes_log2: of lanes that share a warp with others. Rows come in runs, as the tokens of
 // a batch or the heads of a token: every operand has one stride in a run and one from run to run, either of which may be
-// 0. `scattered`: some operand has not, or rows are too many for two strides: then RowPlaces says where each row lies.
+// 0. `by`: how the rows of an operand are found at most; RowOperand::rows says it of each.
 struct RowShape {
     std::int64_t rows = 0, dim = 0;
     Divisor run = {};  // rows of a run
     int lanes = 32, lanes_log2 = 5, cluster = 1;
-    bool scattered = false;
+    RowsBy by = RowsBy::strides;
 };
 
 // scattered_offset of rows that no divisor divides.
@@ -73,12 +78,6 @@ struct RowShape {
 __device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places, const RowOperand& operand,
                                                          std::int64_t row) {
     const RowPlace& place = places.of[operand.number];
-    if (place.picks != nullptr) {
-        const std::int64_t pick = place.picks_dtype == DType::int64
-                                      ? static_cast<const std::int64_t*>(place.picks)[row]
-                                      : static_cast<const std::int32_t*>(place.picks)[row];
-        return (pick < 0 ? 0 : pick < place.table ? pick : place.table - 1) * operand.stride;
-    }
     if (places.wide) [[unlikely]]
         return wide_offset(places, place, row);
     std::int64_t at = 0;
@@ -91,20 +90,49 @@ __device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places
     }
     return at + rest * place.stride[0];
 }
-// A row of x as its run and its place there. `few`: there are fewer than 2^31 rows, which spares registers.
+
+// What an index says for a row, as it lies in memory: asked for early, understood where it is needed.
+struct RowPick {
+    unsigned low = 0, high = 0;
+
+    __device__ __forceinline__ void load(const RowPlaces& places, std::int64_t row) {
+        if (places.picks_dtype == DType::int64) {
+            const auto words = kit::load(static_cast<const uint2*>(places.picks) + row);
+            low = words.x, high = words.y;
+        } else {
+            low = kit::load(static_cast<const unsigned*>(places.picks) + row);
+        }
+    }
+    // The row of the tables.
+    __device__ __forceinline__ std::int64_t row(const RowPlaces& places) const {
+        std::int64_t pick = static_cast<std::int32_t>(low);
+        if (places.picks_dtype == DType::int64)
+            pick = static_cast<std::int64_t>(std::uint64_t{high} << 32 | low);
+        return pick < 0 ? 0 : pick < places.table ? pick : places.table - 1;
+    }
+};
+
+// A row of x as its run and its place there. `places`: null where every operand has its two strides. `few`: there are fewer
+// than 2^31 rows, and no operand has a RowPlace, which spares registers.
 struct RunRow {
+    const RowPlaces* const places;
+    const bool few;
     std::int64_t row, within;
     unsigned run;
+    RowPick pick;
 
-    __device__ __forceinline__ RunRow(const RowShape& shape, std::int64_t of, bool few)
-        : row(of), run(shape.run.quotient(static_cast<unsigned>(of))) {
+    __device__ __forceinline__ RunRow(const RowShape& shape, std::int64_t of, const RowPlaces* where,
+                                      bool are_few)
+        : places(where), few(are_few), row(of), run(shape.run.quotient(static_cast<unsigned>(of))) {
         within = few ? static_cast<unsigned>(of) - run * shape.run.divisor
                      : of - static_cast<std::int64_t>(run) * shape.run.divisor;
+        if (places != nullptr && places->picks != nullptr && of < shape.rows) pick.load(*places, of);
     }
-    // `places`: null where no operand is scattered.
-    __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowPlaces* places,
-                                                   const RowOperand& operand) const {
-        if (places != nullptr && shape.scattered) return scattered_offset(*places, operand, row);
+    __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowOperand& operand) const {
+        if (places != nullptr && shape.by != RowsBy::strides && operand.rows != RowsBy::strides) {
+            if (few || operand.rows == RowsBy::picks) return pick.row(*places) * operand.stride;
+            return scattered_offset(*places, operand, row);
+        }
         return within * operand.stride + run * operand.run_stride;
     }
 };
@@ -113,15 +141,15 @@ struct RunRow {
 // has dim 0: it loads and stores nothing but takes part in reductions.
 struct RowPart {
     const RowShape& shape;
-    const RowPlaces* const places;  // null: no operand is scattered, and rows are fewer than 2^31
     const RunRow at;
     std::int64_t dim;
     int first, step;
     bool present;
 
     template <GroupScope kScope>
-    __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& of, const RowPlaces* where)
-        : shape(of), places(where), at(of, row_of(group, of), where == nullptr) {
+    __device__ __forceinline__ RowPart(const Group<kScope>& group, const RowShape& of,
+                                       const RowPlaces* places, bool few)
+        : shape(of), at(of, row_of(group, of), places, few) {
         present = !group.in_warp() || at.row < shape.rows;
         dim = present ? shape.dim : 0;
         first = group.thread();
@@ -130,7 +158,7 @@ struct RowPart {
 
     // Elements from an operand's first to where its row begins.
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
-        return present ? at.offset(shape, places, operand) : 0;
+        return present ? at.offset(shape, operand) : 0;
     }
     template <class T>
     __device__ __forceinline__ T* begin(const RowOperand& operand) const {
@@ -226,65 +254,6 @@ class RowSlice {
 
     Words<T, N> held_[kHeld];
     const T* from_ = nullptr;
-};
-
-// The same of an operand whose dtype the kernel asks for where it runs: fp32, or 16 bits. One vector is held at a time.
-template <int N, int V>
-class SideSlice {
-    static_assert(N == 8 && !fills_registers(V));
-
-   public:
-    __device__ __forceinline__ void load_or(float fill, const RowPart& part, const RowOperand& from) {
-        dtype_ = from.data == nullptr ? DType::fp32 : from.dtype;
-        if (from.data == nullptr) {
-            from_ = nullptr;
-            Vec<float, N> padding;
-#pragma unroll
-            for (int i = 0; i < N; ++i) padding[i] = fill;
-            held_ = as_words(padding);
-            return;
-        }
-        from_ = static_cast<const char*>(from.data) + part.offset(from) * stored_bytes(dtype_);
-        fetch(part, 0);
-    }
-    // Tells L2 of what load_or and pass will ask for, unless rows share it.
-    __device__ __forceinline__ static void announce(const RowPart& part, const RowOperand& later) {
-        if (later.data == nullptr || (later.stride == 0 && !part.shape.scattered)) return;
-        const int bytes = stored_bytes(later.dtype);
-        const char* from = static_cast<const char*>(later.data) + part.offset(later) * bytes;
-        part.each<N, V>([&](int, int index) { prefetch_l2(from + index * bytes); });
-    }
-
-    __device__ __forceinline__ void get(float (&to)[N]) const {
-        with_wide_type(dtype_, [&](auto* type) {
-            using T = std::remove_pointer_t<decltype(type)>;
-            Words<T, N> words;
-            memcpy(&words, &held_, sizeof(words));
-            to_floats(as_vector<T, N>(words), to);
-        });
-    }
-
-    // Slot v has been used: its place is for the next or, where all are used `again`, for the first one.
-    __device__ __forceinline__ void pass(const RowPart& part, int v, bool again) {
-        const int later = (v + 1) % V;
-        if (later == v || (later < v && !again) || from_ == nullptr) return;
-        fetch(part, later);
-    }
-
-   private:
-    // Of 16 bits the first half holds all.
-    __device__ __forceinline__ void fetch(const RowPart& part, int v) {
-        const int index = part.index<N, V>(v);
-        if (index >= static_cast<int>(part.dim)) return;
-        const auto* at = reinterpret_cast<const Words<float, N>::Word*>(from_ + std::int64_t{index} *
-                                                                                    stored_bytes(dtype_));
-        held_.at[0] = kit::load(at);
-        if (dtype_ == DType::fp32) held_.at[1] = kit::load(at + 1);
-    }
-
-    Words<float, N> held_;
-    const char* from_ = nullptr;
-    DType dtype_ = DType::fp32;
 };
 
 }  // namespace weft::inline WEFT_TARGET::kit

@@ -47,9 +47,9 @@ inline std::string to_string(const RowPlan& plan) {
 // whole vectors, reads nothing that is not stored as the row is, and stores out so too or as fp8 e4m3. Which of the two,
 // and whether there is a residual, it knows as well: a branch that is not taken still costs instructions and registers.
 // Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs. So
-// do kernels of a row of 16 bits with operands beside it that are stored in dtypes of their own, or whose rows an index
-// picks, or with a modulation beside a weight: a checkpoint's weights in fp32, a diffusion model's modulation. The mixed
-// kernels, of which an op has two, decide all else there.
+// do kernels of a row with operands beside it that are stored in dtypes of their own, or whose rows an index picks, or with
+// a modulation beside a weight, or with out in another dtype: a checkpoint's weights in fp32, a diffusion model's modulation.
+// The mixed kernels, of which an op has two, decide all else there.
 struct RowForm {
     bool uniform = false;
     bool bias = true;  // is there; of eight vectors: may be, like the next two
@@ -80,8 +80,7 @@ template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true, bo
 struct FormOf {
     static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8, kRagged, kBeside};
 };
-template <bool kFp8>
-using BesideForm = FormOf<true, true, true, kFp8, false, true>;
+using BesideForm = FormOf<true, true, true, true, false, true>;
 template <bool kRagged>
 using MixedForm = FormOf<false, true, true, true, kRagged>;
 
@@ -109,22 +108,25 @@ namespace detail {
 // is for:
 //
 //   1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
-//   8                long rows of a cluster: fewer blocks meet for a row; not where operands beside it may be fp32
+//   8                long rows of a cluster: fewer blocks meet for a row
+//
+// Kernels for operands beside the row hold these too, so they have no 8, and no 4 of fp32 rows.
 //
 // Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
 inline constexpr int kMixedVectors = 4;  // that a thread of a mixed kernel holds at a time
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
+constexpr bool beside_allows(int vectors, int element_bytes) { return vectors * element_bytes <= 8; }
 constexpr int row_threads(int vectors, const RowForm& form) {
     if (!form.uniform) return 512;                               // which leaves 128
-    if (form.beside) return 640;                                 // which leaves 96
+    if (form.beside) return vectors == 1 ? 1024 : 640;           // which leave 64 and 96
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
     return form.bias && vectors == 4 ? 512 : 1024;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
-    if (form.beside) return 96;
+    if (form.beside) return vectors == 1 ? 64 : 96;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     const bool plain = !form.bias && !form.residual && !form.fp8;
     return vectors == 1 || (vectors == 2 && plain) ? 32 : vectors == 2 ? 48 : 64;
@@ -190,7 +192,9 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
 
 // The uniform plan that gives `vectors` to each thread and `cluster` blocks to a row; lanes = 0 where there is none.
 inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster) {
-    RowPlan plan{.width = 16 / problem.element_bytes, .vectors = vectors, .cluster = cluster};
+    RowPlan plan{.width = problem.form.beside ? kOctet : 16 / problem.element_bytes,
+                 .vectors = vectors,
+                 .cluster = cluster};
     const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
     const std::int64_t apart = std::int64_t{vectors} * cluster;
     constexpr std::int64_t kSideBySide = 16;  // lanes of a row: 256 bytes, where the row has them
@@ -198,7 +202,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     const RowForm form = row_form(plan, problem);
     plan.beside = form.beside;
-    if (form.beside && fills_registers(vectors)) return {.lanes = 0};
+    if (form.beside && !beside_allows(vectors, problem.element_bytes)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     const GroupScope scope = row_scope(vectors, form);
     if (cluster > 1 ? scope == GroupScope::local : scope == GroupScope::cluster) return {.lanes = 0};

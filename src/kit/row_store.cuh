@@ -52,7 +52,7 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
     };
     if constexpr (Row::kForm.fp8 && sizeof(T) != 4) {
         // Known where the form says what out is, and not only what it may be.
-        if ((!fills_registers(V) && !Row::kForm.beside) || to.dtype != kDTypeOf<T>)
+        if (!fills_registers(V) || to.dtype != kDTypeOf<T>)
             return store_all(static_cast<e4m3*>(nullptr), true);
     }
     store_all(static_cast<T*>(nullptr), false);
@@ -71,6 +71,36 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
         scale = store_token_scale(row, group, to, amax, largest);
     }
     store_mapped<T>(row, to.out, 1.0f / scale, map);
+}
+
+// Of a row with operands beside it: its results `y`, of any dtype that has 16 bits or more, or of e4m3. All threads of the
+// group call this.
+template <class Row, GroupScope kScope>
+__device__ __forceinline__ void store_beside(const Row& row, Group<kScope>& group, const RowOutput& to,
+                                             float scale, const SideSlice<Row::kVectors>& y) {
+    constexpr int V = Row::kVectors;
+    if (to.token_scale != nullptr) [[unlikely]] {
+        const AmaxOrNan largest{.keeps_nan = false};  // e4m3 has a code for NaN
+        float amax = 0.0f;
+        row.part.template each<kOctet, V>([&](int v, int) {
+#pragma unroll
+            for (const float value : y.at[v]) amax = largest(amax, fabsf(value));
+        });
+        scale = store_token_scale(row, group, to, amax, largest);
+    }
+    const float inverse = 1.0f / scale;
+    const std::int64_t begin = row.part.offset(to.out);
+    with_one_of<bf16, half, e4m3, float>(to.out.dtype, [&](auto* type) {
+        using Out = std::remove_pointer_t<decltype(type)>;
+        Out* out = static_cast<Out*>(to.out.data) + begin;
+        row.part.template each<kOctet, V>([&](int v, int index) {
+            float values[kOctet];
+#pragma unroll
+            for (int i = 0; i < kOctet; ++i)
+                values[i] = std::is_same_v<Out, e4m3> ? y.at[v][i] * inverse : y.at[v][i];
+            store_aligned(out + index, from_floats<Out>(values));
+        });
+    });
 }
 
 // Of a chunk of a mixed row that is mapped already: to any dtype. `groups`: of columns that have a scale each, which

@@ -44,7 +44,7 @@ class StreamedRow {
     template <GroupScope kScope>
     __device__ __forceinline__ StreamedRow(const Group<kScope>& group, const RowShape& shape,
                                            const RowPlaces& places, const RowInput& in)
-        : part(group, shape, &places), in_(in) {}
+        : part(group, shape, &places, false), in_(in) {}
 
     // use(index, values) for each vector of the thread.
     template <class F>

@@ -18,9 +18,9 @@ void expect_places(const Tensor& operand, const Tensor& x) {
     const std::int64_t rows = row_count(x);
     for (const std::int64_t row :
          {std::int64_t{0}, std::int64_t{1}, rows / 3, rows / 2 - 1, rows / 2 + 1, rows - 2, rows - 1}) {
-        const kit::RunRow at(shape, row, false);
-        EXPECT_EQ(at.offset(shape, &places, in), map_rows(x, x)->offset(row)) << "x's row " << row;
-        EXPECT_EQ(at.offset(shape, &places, beside), map_rows(operand, x)->offset(row)) << "row " << row;
+        const kit::RunRow at(shape, row, &places, false);
+        EXPECT_EQ(at.offset(shape, in), map_rows(x, x)->offset(row)) << "x's row " << row;
+        EXPECT_EQ(at.offset(shape, beside), map_rows(operand, x)->offset(row)) << "row " << row;
     }
 }
 

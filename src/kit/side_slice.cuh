@@ -1,0 +1,72 @@
+// What a thread has of an operand whose dtype the kernel asks for where it runs: V vectors of eight elements of fp32 or
+// 16 bits. It is asked where all are fetched, for which its size is enough to know, and once more where all are widened.
+#pragma once
+
+#include "kit/octet.cuh"
+#include "kit/row_operand.cuh"
+
+namespace weft::inline WEFT_TARGET::kit {
+
+// `Part`: which row and which of its vectors are the thread's, as RowPart says it.
+template <int V>
+class SideSlice {
+    static_assert(!fills_registers(V));
+
+   public:
+    // As they are stored, until widen(); then in fp32.
+    float at[V][kOctet];
+
+    // Whether one value stands for all of the operand's row, as `fill` does for that of an absent one.
+    __device__ __forceinline__ static bool is_one(const RowOperand& from) {
+        return from.data == nullptr || from.single;
+    }
+    template <class Part>
+    __device__ __forceinline__ static float one(float fill, const Part& part, const RowOperand& from) {
+        if (from.data == nullptr || !part.present) return fill;
+        const std::int64_t at = part.offset(from);
+        with_wide_type(from.dtype,
+                       [&](auto* type) { fill = to_float(static_cast<decltype(type)>(from.data)[at]); });
+        return fill;
+    }
+
+    // `policy`: none or an L2Policy.
+    template <class Part, class... Policy>
+    __device__ __forceinline__ void load_or(float fill, const Part& part, const RowOperand& from,
+                                            Policy... policy) {
+        if (is_one(from)) {
+            const float value = one(fill, part, from);
+#pragma unroll
+            for (auto& octet : at) fill_octet(value, octet);
+            return;
+        }
+        const std::int64_t begin = part.offset(from);
+        if (from.dtype == DType::fp32) {
+            fetch(part, static_cast<const float*>(from.data) + begin, policy...);
+        } else {
+            // Or fp16: what counts here is the size.
+            fetch(part, static_cast<const bf16*>(from.data) + begin, policy...);
+        }
+    }
+    __device__ __forceinline__ SideSlice& widen(const RowOperand& from) {
+        widen_octets(is_one(from) ? DType::fp32 : from.dtype, at);
+        return *this;
+    }
+
+    // Tells L2 of what load_or will ask for, where it is not rows that others share.
+    __device__ __forceinline__ static void announce(const RowPart& part, const RowOperand& later) {
+        if (is_one(later) || later.stride == 0 || later.rows == RowsBy::picks) return;
+        const int bytes = stored_bytes(later.dtype);
+        const char* from = static_cast<const char*>(later.data) + part.offset(later) * bytes;
+        part.each<kOctet, V>([&](int, int index) { prefetch_l2(from + index * bytes); });
+    }
+
+   private:
+    template <class Part, class T, class... Policy>
+    __device__ __forceinline__ void fetch(const Part& part, const T* row, Policy... policy) {
+        part.template each<kOctet, V>([&](int v, auto index) {
+            fetch_whole<sizeof(T) == 4>(reinterpret_cast<const char*>(row + index), at[v], policy...);
+        });
+    }
+};
+
+}  // namespace weft::inline WEFT_TARGET::kit
