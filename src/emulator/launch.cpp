@@ -96,10 +96,7 @@ void Runtime::set_up(Block& block, unsigned rank) {
         warp.lanes = block.threads + size_t{i} * kWarp;
         warp.sync = &block.syncs->warp[i];
     }
-    for (Warpgroup& group : block.warpgroups) {
-        delete[] group.sync;
-        group = {};
-    }
+    for (Warpgroup& group : block.warpgroups) group = {};
     block.mbarrier_count = 0;
     set_up_shared(*this, block);
 }

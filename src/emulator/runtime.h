@@ -48,7 +48,7 @@ struct Warpgroup {
     const char* what = nullptr;
     Where where;
     Thread* first_arrived = nullptr;
-    SyncPair* sync = nullptr;  // of the operation that they issue, one a warp; it takes them over
+    std::unique_ptr<SyncPair[]> sync;  // of the operation that they issue, one a warp; it takes them over
 };
 
 struct Mbarrier {

@@ -83,7 +83,7 @@ WEFT_UNINSTRUMENTED void warpgroup_collective(const char* what, void* data, Comp
         group.where = where;
         group.first_arrived = &thread;
         const Unobserved scope;
-        if (!group.sync) group.sync = new SyncPair[kWarpgroup / kWarp];
+        if (!group.sync) group.sync.reset(new SyncPair[kWarpgroup / kWarp]);
     }
     tsan_release(group.sync[thread.linear % kWarpgroup / kWarp].cell[0]);
     group.data[thread.linear % kWarpgroup] = data;

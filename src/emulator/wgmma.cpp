@@ -141,8 +141,7 @@ void complete_issue(void* const* lanes) {
     operation->what = last.what;
     operation->where = last.where;
     operation->issuer = &self();
-    operation->issues.reset(
-        std::exchange(self().block->warpgroups[self().linear / kWarpgroup].sync, nullptr));
+    operation->issues = std::move(self().block->warpgroups[self().linear / kWarpgroup].sync);
     operation->threads = threads;
     operation->line = self().block->warpgroups + self().linear / kWarpgroup;
     operation->multiply = last.call->multiply;

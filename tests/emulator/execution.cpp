@@ -54,11 +54,11 @@ __global__ void indices(unsigned* out) {
 
 ON_BOTH(80, ThreeDimensionsOfBlocksAndThreads) {
     in_several_orders([] {
-        Buffer<unsigned> out(2 * 3 * 4 * 5 * 3 * 2, ~0u);
-        kit::launch("indices", indices, {.grid = dim3(2, 3, 4), .block = dim3(5, 3, 2)}, Stream{},
+        Buffer<unsigned> out(2 * 3 * 4 * 4 * 6 * 2, ~0u);
+        kit::launch("indices", indices, {.grid = dim3(2, 3, 4), .block = dim3(4, 6, 2)}, Stream{},
                     out.data());
         const auto got = out.values();
-        for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i / 30 * 1000 + i % 30);
+        for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i / 48 * 1000 + i % 48);
     });
 }
 
@@ -264,6 +264,25 @@ ON_BOTH(80, WarpsGoOnWithoutTheLanesThatExited) {
         kit::launch("some_exit", some_exit, {.grid = 1, .block = 64}, Stream{}, out.data());
         EXPECT_EQ(out.values()[0], -1);
         EXPECT_EQ(out.values()[32], 0xff);
+    });
+}
+
+// The cluster meets without the warps that have left.
+__global__ void meet_without_some(int* out) {
+    First& own = kit::block_shared<First>();
+    if (threadIdx.x == 0) own.value = 7 + static_cast<int>(kit::cluster_rank());
+    if (threadIdx.x >= 32) return;
+    kit::cluster_sync();
+    if (threadIdx.x == 0) out[blockIdx.x] = kit::cluster_map(&own, kit::cluster_rank() ^ 1)->value;
+    kit::cluster_sync();
+}
+
+ON_BOTH(90, ClustersMeetWithoutTheWarpsThatExited) {
+    in_several_orders([] {
+        Buffer<int> out(2);
+        kit::launch("meet_without_some", meet_without_some, {.grid = 2, .block = 96, .cluster = 2}, Stream{},
+                    out.data());
+        EXPECT_THAT(out.values(), ElementsAre(8, 7));
     });
 }
 

@@ -158,6 +158,36 @@ TEST_F(Emulator, AnArrivalThatEndsAPhaseLetsOthersRunAtOnce) {
     EXPECT_THAT(run(hand_over<Publish::after_the_arrival>), names("hand_over", "without fence_proxy_async"));
 }
 
+// The same by a named barrier: its last thread only arrives.
+template <Publish F>
+__global__ void hand_over_by_name(int* out) {
+    int* values = reinterpret_cast<int*>(kit::align_shared<128>(kit::dynamic_shared<char>()));
+    if (threadIdx.x < 32) {
+        kit::named_barrier_sync(1, 64);
+        if (threadIdx.x > 0) return;
+        kit::bulk_store(out, values, 128);
+        kit::bulk_commit();
+        kit::bulk_wait<0>();
+        return;
+    }
+    values[threadIdx.x - 32] = static_cast<int>(threadIdx.x);
+    if (F != Publish::after_the_arrival) kit::fence_proxy_async();
+    kit::named_barrier_arrive(1, 64);
+    if (F == Publish::after_the_arrival) kit::fence_proxy_async();
+}
+
+TEST_F(Emulator, AnArrivalThatEndsANamedBarrierLetsOthersRunAtOnce) {
+    const auto run = [](auto kernel) {
+        std::vector<int> out(32);
+        return fault_of([&] {
+            kit::launch("by_name", kernel, {.block = 64, .dynamic_shared = 256}, Stream{}, out.data());
+        });
+    };
+    EXPECT_THAT(run(hand_over_by_name<Publish::right>), IsEmpty());
+    EXPECT_THAT(run(hand_over_by_name<Publish::after_the_arrival>),
+                names("by_name", "without fence_proxy_async"));
+}
+
 // ---- the scope of a wait ----
 
 enum class Scope { right, waits_for_its_block, arrives_silently, arrives_there };

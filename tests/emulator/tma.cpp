@@ -290,15 +290,15 @@ __global__ void load_halves(const __grid_constant__ TensorMap map, uint32_t* out
     char* box = kit::align_shared<1024>(kit::dynamic_shared<char>());
     const int rank = static_cast<int>(kit::cluster_rank());
     if (threadIdx.x == 0) {
-        kit::mbarrier_init(&barriers.at[0], 1);
+        kit::mbarrier_init(&barriers.at[1], 1);
         kit::fence_mbarrier_init();
-        kit::mbarrier_arrive_expect(&barriers.at[0], 2 * 8 * 128);
+        kit::mbarrier_arrive_expect(&barriers.at[1], 2 * 8 * 128);
     }
     kit::cluster_sync();
     if (threadIdx.x == 0) {
-        kit::tma_load_multicast(box + rank * 8 * 128, map, &barriers.at[0], {0, rank * 8}, 0b11);
+        kit::tma_load_multicast(box + rank * 8 * 128, map, &barriers.at[1], {0, rank * 8}, 0b11);
     }
-    kit::mbarrier_wait(&barriers.at[0], 0);
+    kit::mbarrier_wait(&barriers.at[1], 0);
     for (int i = static_cast<int>(threadIdx.x); i < 512; i += 32) {
         const int row = i / 32, word = i % 32;
         const auto place = kit::swizzled(Swizzle::bytes128, static_cast<unsigned>(row * 128 + word * 4));
