@@ -238,8 +238,8 @@ class Measured:
         names = ":".join(test.name for test in tests)
         chosen = {"WEFT_MUTANT": str(mutant.number)}
         done = self._start(tests[0].program, f"--gtest_filter={names}", extra=chosen, limit=limit)
-        if done.returncode == 0:
-            return None
+        if done.returncode == 0 and re.search(r"^\[=+\] .* ran\.", done.stdout, re.MULTILINE):
+            return None  # of its own accord, and after the last test
         begun = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)
         failed = re.findall(r"^\[  FAILED  \] (\S+?),? ", done.stdout, re.MULTILINE)
         name = (failed or begun or [tests[-1].name])[0 if failed else -1]

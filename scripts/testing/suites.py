@@ -76,7 +76,7 @@ def ctest(preset: str) -> Callable[[Path, Sequence[str]], dict[str, Count]]:
             name, ended_well = str(entry.get("name")), entry.get("status") == "run"
             inner = read_junit(folder / "results" / f"{name}.xml")
             if inner is None or (inner.failed == 0 and not ended_well):
-                inner = one(0 if ended_well else 1)  # no report, or it broke after its last test
+                inner = Count(failed=1)  # it ended before its last test, or broke after it
             found[name] = inner
         return found
 

@@ -10,7 +10,7 @@ inline constexpr int kVariants = 2;    // mutants of a site
 inline constexpr unsigned char kHere = 1, kFalse = 2, kTrue = 4;
 
 extern int chosen;                    // from WEFT_MUTANT; negative: none
-extern unsigned char reached[kMost];  // written at the end of the process to the file that WEFT_REACHED names
+extern unsigned char reached[kMost];  // shared with the file that WEFT_REACHED names
 
 // Whether this library is an instrumented copy.
 bool instrumented();

@@ -15,7 +15,10 @@ from instrument.rules import Finder
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PROGRAM = """#include <algorithm>
+PROGRAM = """#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +47,13 @@ float round_down(float x) { return static_cast<float>(static_cast<int>(x)); }
 int main(int count, char** words) {
     const int n = count > 1 ? std::atoi(words[1]) : 3;
     Box<kWidth + 1> box;
+    if (count == 4) {
+        if (fork() == 0) {
+            box.held[0] = 1;
+            std::abort();
+        }
+        wait(nullptr);
+    }
     int sum = 0, waited = 0;
     for (int i = 0; i < n; ++i) {
         if (i == 1 && n != 2) continue;
@@ -94,6 +104,7 @@ class Program:
 
     def run(self, mutant: Mutant | None = None, *words: str) -> str:
         environment = {**os.environ, "WEFT_REACHED": str(self.folder / "marks")}
+        (self.folder / "marks").unlink(missing_ok=True)
         if mutant is not None:
             environment["WEFT_MUTANT"] = str(mutant.number)
         command = [str(self.folder / "program"), *words]
@@ -192,6 +203,17 @@ def test_marks_say_what_was_reached(program: Program) -> None:
     loop = "for (int i = 0; i < n; ++i) {"
     assert (loop, TRUE) in missing("0")
     assert (loop, FALSE) not in missing("0")
+
+
+# A death test's child ends before its parent, and not as a process should.
+def test_marks_of_a_child_that_dies_are_there(program: Program) -> None:
+    block, last = ({place.id for place in program.places if line in place.site.text}
+                   for line in ("box.held[0] = 1;", "return round_down(x)"))  # fmt: skip
+    assert block and last
+    assert program.run() == ORIGINAL
+    assert not any(program.marks()[number] for number in block)
+    assert program.run(None, "3", "a", "child") == ORIGINAL + "000"
+    assert all(program.marks()[number] for number in block | last)
 
 
 # A test that leaves no mark would be given no mutant: in build/tsan nothing would be found.
