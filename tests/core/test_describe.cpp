@@ -108,6 +108,30 @@ TEST(Descriptions, HaveOptionsOfEveryKind) {
         "implementations": {"cpu": [], "cuda": ["flat"], "emulator": []}})json");
 }
 
+// An op that takes some enumerators of an enumeration, in an order of its own.
+enum class Step : std::int32_t { wait, go, stop };
+std::string_view name(Step step) { return step == Step::wait ? "wait" : step == Step::go ? "go" : "stop"; }
+
+struct Stepping {
+    Tensor x{};
+    Step step = Step::go;
+};
+
+TEST(Descriptions, AChoiceIsTheWordsPlaceWhateverItsEnumerator) {
+    const Contract contract(Describe<Stepping>("stepping", "")
+                                .in("x", &Stepping::x, "n", kHalf, "")
+                                .option("step", &Stepping::step, {Step::stop, Step::go}, "what is next"));
+    const Option& step = contract.options().front();
+    Stepping op;
+    EXPECT_EQ(Contract::get(&op, step), 1);
+    op.step = Step::stop;
+    EXPECT_EQ(Contract::get(&op, step), 0);
+    op.step = Step::wait;
+    EXPECT_EQ(Contract::get(&op, step), -1) << "which it does not take";
+    Contract::set(&op, step, 0);
+    EXPECT_EQ(op.step, Step::stop);
+}
+
 TEST(Descriptions, OfCasesLeaveOutWhatIsUsual) {
     const std::string line =
         "probe x=bf16[4,8]{16,1}+3 weight=fp32[8] out=@x factor=0.5 negate=true mode=doubled";

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "verify/fuzz.h"
+#include "verify/instance.h"
 
 namespace weft {
 namespace {
@@ -147,6 +149,35 @@ TEST_P(EveryOp, WrongDtypesAndRanksAreRejectedByName) {
                         testing::Not("accepted"))
                 << c->line() << " with another shape of " << f.name;
         }
+    }
+}
+
+// On the CPU, in tensors of one axis and of more, wherever the contract says what numbers there may be.
+TEST_P(EveryOp, NumbersThatBreakTheirRuleAreRefused) {
+    for (std::size_t i = 0; i < contract().fields().size(); ++i) {
+        const Field& field = contract().fields()[i];
+        if (!field.reads() || field.fill.bound.empty()) continue;
+        std::set<std::size_t> ranks;
+        Random random(26);
+        for (int attempt = 0; attempt < 1000 && ranks.size() < 2; ++attempt) {
+            const auto c = draw(random);
+            ASSERT_TRUE(c.has_value());
+            const TensorSpec& spec = c->tensors[i];
+            if (!spec.present || bits(spec.dtype) < 32 || ranks.contains(spec.shape.size())) continue;
+            const Instance instance(*c, kCpu, 5, Values::usual);
+            const Tensor& numbers = Contract::tensor(instance.call(), field);
+            if (numbers.numel() == 0 || contract().is_empty(instance.call())) continue;
+            ranks.insert(spec.shape.size());
+            EXPECT_NO_THROW(contract().check_call(instance.call())) << c->line();
+            store_element(numbers.dtype, numbers.data, numbers.span() - 1, -2);
+            try {
+                contract().check_call(instance.call());
+                ADD_FAILURE() << field.name << " holds -2 and is accepted: " << c->line();
+            } catch (const Error& e) {
+                EXPECT_EQ(e.field(), field.name) << c->line();
+            }
+        }
+        EXPECT_FALSE(ranks.empty()) << field.name << " was never there";
     }
 }
 

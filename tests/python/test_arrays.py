@@ -60,11 +60,13 @@ def test_numpy_errors():
     frozen.setflags(write=False)
     packed = np.zeros((4, 8), [("a", np.float32), ("b", np.int8)])["a"]
     rms_norm: Any = weft.rms_norm
+    amax: Any = weft.amax
     assert rms_norm(frozen).shape == (4, 8)
     for message, kind, call in (
         (r"rms_norm\.x: weft has no dtype float64", TypeError, lambda: rms_norm(x.astype(np.float64))),
         (r"rms_norm\.x: weft has no dtype >f4", TypeError, lambda: rms_norm(x.astype(">f4"))),
         (r"rms_norm\.out: the array is read-only", ValueError, lambda: rms_norm(x, out=frozen)),
+        (r"amax\.amax: the array is read-only", ValueError, lambda: amax(x, frozen[0, :1])),
         (r"rms_norm\.x: .*strides must not be negative", ValueError, lambda: rms_norm(x[::-1])),
         (r"rms_norm\.x: strides \(40, 5\) are no multiples", ValueError, lambda: rms_norm(packed)),
         (r"rms_norm\.weight: expected \[dim=8\], got \[4, 8\]", ValueError, lambda: rms_norm(x, x)),
