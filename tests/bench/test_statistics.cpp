@@ -45,6 +45,12 @@ TEST(Statistics, RatiosHaveTheIntervalThatTheySay) {
     const std::vector<double> same = {1, 2, 3};
     EXPECT_EQ(ratio_of(same, same).ratio, 1);
     EXPECT_THROW(ratio_of(same, {}), Error);
+    const std::vector<double> noisy = {9, 10, 11, 12, 14};
+    const std::vector<double> slow = {1, 2, 3, 5, 8, 13, 21, 34}, fast = {1, 1.5, 2, 7, 8, 9};
+    const Ratio itself = ratio_of(noisy, noisy);
+    EXPECT_LT(itself.low, 1) << "both are drawn anew, each for itself";
+    EXPECT_GT(itself.high, 1);
+    EXPECT_DOUBLE_EQ(ratio_of(slow, fast).ratio, 6.5 / 4.5) << "of the medians, not of what was drawn";
 }
 
 TEST(Statistics, OnlyDisjointIntervalsAreAWin) {

@@ -107,6 +107,17 @@ TEST(CaseLines, AreMadeOfCalls) {
     EXPECT_EQ(Case::of(c.op(), call.data()).line(), line);
 }
 
+// The same memory in elements as wide is not the same view.
+TEST(CaseLines, OfCallsSayAnOutputsOwnDType) {
+    const Case c = Case::parse("probe x=bf16[4,8] out=fp16[4,8]");
+    std::vector<std::max_align_t> x(64), call(64);
+    std::vector<void*> bases(c.tensors.size(), nullptr);
+    bases.front() = bases[static_cast<std::size_t>(c.contract().find_field("out"))] = x.data();
+    c.bind(call.data(), bases, kCpu);
+    EXPECT_NO_THROW(c.contract().check(call.data()));
+    EXPECT_EQ(Case::of(c.op(), call.data()).line(), "probe x=bf16[4,8] out=fp16[4,8]");
+}
+
 TEST(CaseLines, OfGeneratedCasesRoundTrip) {
     Random random(3);
     for (int i = 0; i < 500; ++i) {

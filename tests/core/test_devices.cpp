@@ -115,6 +115,20 @@ TEST_F(Devices, ScratchIsNotLetGoOfWhileWorkMayUseIt) {
     expect({});
 }
 
+// A graph would keep the memory that was there before.
+TEST_F(Devices, ScratchDoesNotGrowInACapture) {
+    Context context(kSecond);
+    FakeCuda::state().capturing = true;
+    EXPECT_THROW(context.scratch(64), Error) << "there is none";
+    FakeCuda::state().capturing = false;
+    void* const there = context.scratch(64);
+    FakeCuda::state().capturing = true;
+    EXPECT_EQ(context.scratch(64), there);
+    EXPECT_THROW(context.scratch(65), Error) << "there is less";
+    FakeCuda::state().capturing = false;
+    EXPECT_EQ(context.scratch(64), there);
+}
+
 TEST_F(Devices, WithoutScratchACallIsNotWaitedFor) {
     run(op);
     expect({"launch on 1"});

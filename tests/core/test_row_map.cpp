@@ -52,8 +52,9 @@ TEST(RowMap, OneElementMayStandForARow) {
 
 TEST(RowMap, RefusesOtherShapes) {
     const Tensor x = view({2, 12, 64});
-    for (const Tensor& operand : {view({32}), view({3, 64}), view({12, 64}), view({2, 4, 64}),
-                                  view({2, 5, 1, 64}), view({2, 12, 2, 64}), view({2, 12, 64, 1})}) {
+    for (const Tensor& operand :
+         {view({32}), view({3, 64}), view({12, 64}), view({2, 4, 64}), view({2, 5, 1, 64}),
+          view({2, 12, 2, 64}), view({2, 12, 64, 1}), view({2, 4, 3, 64})}) {
         EXPECT_FALSE(map_rows(operand, x)) << to_string(operand);
     }
 }

@@ -138,6 +138,7 @@ __global__ void write_byte(bool dynamic, int at) {
     bytes[at] = 0;
 }
 
+// Next to what is there, and as far as the guards reach.
 TEST_F(Emulator, OneByteOutsideOfSharedMemoryIsTooMany) {
     if (kAsan) GTEST_SKIP() << "dies there, as OutOfBoundsInSharedMemory says";
     const auto run = [](bool dynamic, int at) {
@@ -148,7 +149,7 @@ TEST_F(Emulator, OneByteOutsideOfSharedMemoryIsTooMany) {
         EXPECT_THAT(run(false, at), IsEmpty());
         EXPECT_THAT(run(true, at), IsEmpty());
     }
-    for (const int at : {-1, 16}) {
+    for (const int at : {-128, -1, 16, 16 + 127}) {
         EXPECT_THAT(run(false, at),
                     names("k", "wrote 1 bytes outside of a static shared object of 16 bytes"));
         EXPECT_THAT(run(true, at),

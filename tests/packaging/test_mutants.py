@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from instrument import area, measure, record
+from instrument.build import Failure
 from instrument.ceiling import held
 from instrument.copy import Place
 from instrument.measure import Mutant
@@ -172,6 +173,49 @@ def test_the_exit_code_of_mutants(
     monkeypatch.setattr(mutants, "run_op", lambda op, options, until: score)
     monkeypatch.setattr(sys, "argv", ["mutants", "amax", "--least", str(least)])
     assert mutants.main() == status
+
+
+def test_a_survivor_that_was_found_before_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = script("mutants")
+    places = [Place(i, "ops/amax/a.cu", site) for i, site in enumerate(SITES, 1)]
+    planted = measure.mutants(places)
+    score = tool.Score(tried=len(planted), found=len(planted) - 1, survivors=planted[:1])
+    row = record.Row("amax", mutants=len(planted), tried=len(planted))
+    expected: list[Mutant] = []
+    monkeypatch.setattr(tool, "prepare", lambda op, build: SimpleNamespace(places=places))
+    monkeypatch.setattr(tool, "judge", lambda *_: score)
+    monkeypatch.setattr(tool.record, "read", lambda: {"amax": row})
+    monkeypatch.setattr(tool.record, "survivors", lambda: SimpleNamespace(knows=expected.__contains__))
+    words = ("ceiling", "record", "kit", "all", "survivors", "sample", "seed")
+    options = SimpleNamespace(rule="", **dict.fromkeys(words, 0))
+    assert tool.run_op("amax", options, 0.0).lost
+    expected.append(planted[0])
+    assert not tool.run_op("amax", options, 0.0).lost, "it survived when all were recorded"
+    expected.clear()
+    row.mutants += 1
+    assert not tool.run_op("amax", options, 0.0).lost, "the sources are others than those that were recorded"
+
+
+def test_a_test_that_fails_without_a_mutant_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    measured: Any = object.__new__(measure.Measured)
+    measured.copy = SimpleNamespace(folder=tmp_path)
+    code, leaves_marks = 0, True
+
+    def start(*_: object, **__: object) -> SimpleNamespace:
+        if leaves_marks:
+            (tmp_path / "marks.bin").write_bytes(b"\1")
+        return SimpleNamespace(returncode=code, stdout="", stderr="")
+
+    monkeypatch.setattr(measured, "_start", start)
+    assert measured._baseline("p", "p.a").marks == b"\1"
+    code = 1
+    with pytest.raises(Failure, match=r"p\.a fails without a mutant"):
+        measured._baseline("p", "p.a")
+    code, leaves_marks = 0, False
+    with pytest.raises(Failure, match=r"p\.a fails without a mutant"):
+        measured._baseline("p", "p.a")
 
 
 def test_every_part_of_the_library_is_an_area() -> None:

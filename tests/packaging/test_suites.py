@@ -98,6 +98,10 @@ def of_tree(root: Path) -> str:
     return keys.of_tree(without=keys.PROSE, root=root)
 
 
+def test_a_digest_tells_where_a_part_ends() -> None:
+    assert len({keys.digest(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""))}) == 4
+
+
 def test_the_tree_is_in_a_key_but_for_what_is_named(tree: Path) -> None:
     before = of_tree(tree)
     (tree / "docs" / "page.md").write_text("other words")
