@@ -57,21 +57,55 @@ __device__ __forceinline__ void with_activation(const Epilogue& e, F use) {
     }
 }
 
-__device__ __forceinline__ void add_four(DType dtype, const void* data, int64_t index, int count,
-                                         bool vectors, float (&value)[4]) {
+// Four neighbours of a row as they are stored: 16-bit elements in x and y. Unpacked they would be waited for where they are
+// loaded; so all that a result needs is on its way at once.
+using StoredFour = uint4;
+__device__ __forceinline__ StoredFour load_four(DType dtype, const void* data, int64_t index, int count, bool vectors) {
+    StoredFour four = {};
+    if (vectors && count >= 4) {
+        if (dtype == DType::fp32) return kit::load(reinterpret_cast<const uint4*>(static_cast<const float*>(data) + index));
+        const uint2 half = kit::load(reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + index));
+        four.x = half.x, four.y = half.y;
+        return four;
+    }
     kit::with_wide_type(dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        const auto four = kit::load_vector<4>(static_cast<const T*>(data) + index, count, vectors);
+        const auto elements = kit::load_elements<4>(static_cast<const T*>(data) + index, count, T());
+        memcpy(&four, static_cast<const void*>(&elements), sizeof(elements));
+    });
+    return four;
+}
+__device__ __forceinline__ void add_four(DType dtype, const StoredFour& four, float (&value)[4]) {
+    kit::with_wide_type(dtype, [&](auto* type) {
+        kit::Vec<std::remove_pointer_t<decltype(type)>, 4> elements;
+        memcpy(static_cast<void*>(&elements), &four, sizeof(elements));
 #pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] += kit::to_float(four[i]);
+        for (int i = 0; i < 4; ++i) value[i] += kit::to_float(elements[i]);
     });
 }
 
-__device__ __forceinline__ void scale_and_bias(float scale, const Bias& bias, int64_t column, int count,
-                                               float (&value)[4]) {
+// What is added to four results, where there is any.
+struct Addends {
+    StoredFour bias, up_bias, residual;
+};
+__device__ __forceinline__ Addends load_addends(const Epilogue& e, int64_t row, int64_t column, int count) {
+    Addends addends = {};
+    const auto load = [&](const Bias& bias) {
+        return bias.data == nullptr ? StoredFour{} : load_four(bias.dtype, bias.data, column, count, bias.vectors);
+    };
+    addends.bias = load(e.bias);
+    addends.up_bias = load(e.up_bias);
+    if (e.residual != nullptr) {
+        addends.residual =
+            load_four(e.residual_dtype, e.residual, row * e.residual_stride + column, count, e.residual_vectors);
+    }
+    return addends;
+}
+
+__device__ __forceinline__ void scale_and_bias(float scale, const Bias& bias, const StoredFour& four, float (&value)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) value[i] *= scale;
-    if (bias.data != nullptr) add_four(bias.dtype, bias.data, column, count, bias.vectors, value);
+    if (bias.data != nullptr) add_four(bias.dtype, four, value);
 }
 
 __device__ __forceinline__ void store_four(DType dtype, void* data, int64_t index, int count, bool vectors,
@@ -84,22 +118,19 @@ __device__ __forceinline__ void store_four(DType dtype, void* data, int64_t inde
 
 // Columns [column, column + count) of a row, for kernels that hold four neighbouring sums; count may exceed
 // four. `up` is not looked at where nothing is gated.
-__device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, int64_t row, int64_t column,
-                                            int count, float (&value)[4], float (&up)[4]) {
-    scale_and_bias(s.product, e.bias, column, count, value);
+__device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, const Addends& addends, int64_t row,
+                                            int64_t column, int count, float (&value)[4], float (&up)[4]) {
+    scale_and_bias(s.product, e.bias, addends.bias, value);
     with_activation(e, [&](auto activate) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] = activate(value[i]);
     });
     if (e.gated) {
-        scale_and_bias(s.up, e.up_bias, column, count, up);
+        scale_and_bias(s.up, e.up_bias, addends.up_bias, up);
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] *= up[i];
     }
-    if (e.residual != nullptr) {
-        add_four(e.residual_dtype, e.residual, row * e.residual_stride + column, count, e.residual_vectors,
-                 value);
-    }
+    if (e.residual != nullptr) add_four(e.residual_dtype, addends.residual, value);
     if (e.out_scale != nullptr) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] *= s.inverse_out;

@@ -84,8 +84,9 @@ __global__ void __launch_bounds__(kFmaThreads, 2) fma_gemm(const __grid_constant
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (row + r + i >= args.m || left <= 0) continue;
-        finish_four(args.epilogue, scales, row + r + i, column + c, left < 4 ? static_cast<int>(left) : 4,
-                    sums[i], up[i]);
+        const int count = left < 4 ? static_cast<int>(left) : 4;
+        finish_four(args.epilogue, scales, load_addends(args.epilogue, row + r + i, column + c, count), row + r + i,
+                    column + c, count, sums[i], up[i]);
     }
 }
 

@@ -5,6 +5,8 @@
 #include "ops/gemm/fma.cuh"
 #include "ops/gemm/kernel.cuh"
 #include "ops/gemm/policy.h"
+#include "ops/gemm/skinny.h"
+#include "ops/gemm/skinny_launch.h"
 #include "ops/gemm/wgmma.h"
 #include "ops/gemm/wgmma_launch.h"
 #include "weft/op.h"
@@ -20,7 +22,7 @@ Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, i
 
 static_assert(gemm::shared_bytes(gemm::MmaConfig::Tile::large) == Large::kSharedBytes &&
               gemm::shared_bytes(gemm::MmaConfig::Tile::small) == Small::kSharedBytes &&
-              gemm::shared_bytes(gemm::MmaConfig::Tile::skinny) == Skinny::kSharedBytes);
+              gemm::shared_bytes(gemm::MmaConfig::Tile::flat) == Flat::kSharedBytes);
 
 template <class T, class Shape, bool kTransposed>
 void launch_shape(const MmaArguments& args, Context& context) {
@@ -37,7 +39,7 @@ void launch_tile(gemm::MmaConfig::Tile tile, const MmaArguments& args, Context& 
     switch (tile) {
         case gemm::MmaConfig::Tile::large: return launch_shape<T, Large, kTransposed>(args, context);
         case gemm::MmaConfig::Tile::small: return launch_shape<T, Small, kTransposed>(args, context);
-        case gemm::MmaConfig::Tile::skinny: return launch_shape<T, Skinny, kTransposed>(args, context);
+        case gemm::MmaConfig::Tile::flat: return launch_shape<T, Flat, kTransposed>(args, context);
     }
 }
 
@@ -89,6 +91,9 @@ void launch_fma(const Gemm& op, Context& context) {
 std::string describe_mma(const Gemm& op, const DeviceInfo& device) {
     return gemm::to_string(gemm::mma_config(op, device));
 }
+std::string describe_skinny(const Gemm& op, const DeviceInfo& device) {
+    return gemm::to_string(gemm::skinny_config(op, device));
+}
 std::string describe_wgmma(const Gemm& op, const DeviceInfo& device) {
     return gemm::to_string(gemm::wgmma_config(op, device));
 }
@@ -98,6 +103,7 @@ std::string describe_fma(const Gemm&, const DeviceInfo&) { return "64x64 fp32 mu
 const RegisterImplementations<Gemm> kKernels{
     kit::kTarget,
     {
+        {"skinny", gemm::skinny_decline, describe_skinny, launch_gemm_skinny},
 #if !defined(WEFT_EMULATOR)
         {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, gemm::cublaslt_launch,
          gemm::cublaslt_prepare},

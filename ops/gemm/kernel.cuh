@@ -2,10 +2,9 @@
 #pragma once
 
 #include "kit/mma_tile.cuh"
-#include "kit/ptx/cluster.cuh"
 #include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/mma.cuh"
-#include "ops/gemm/epilogue.cuh"
+#include "ops/gemm/parked.cuh"
 #include "ops/gemm/tile_order.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -46,7 +45,7 @@ struct Shape {
 };
 using Large = Shape<128, 128, 2, 4, 3, 1>;
 using Small = Shape<64, 64, 2, 2, 4, 3>;
-using Skinny = Shape<16, 64, 1, 4, 6, 3>;
+using Flat = Shape<16, 64, 1, 4, 6, 3>;
 
 // Of a tile. Gated, groups of eight columns are b's and up's in turn, so that a warp has both sums of a column.
 template <class Shape>
@@ -227,40 +226,10 @@ __device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums
     }
 }
 
-// Four neighbouring sums, the parts of a cluster's blocks added in rank order.
-__device__ __forceinline__ void sum_parts(float (&value)[4], float* parked, int at, int splits) {
-    value[0] = value[1] = value[2] = value[3] = 0.0f;
-    for (int part = 0; part < splits; ++part) {
-        const float* from = splits > 1 ? kit::cluster_map(parked, static_cast<unsigned>(part)) : parked;
-        const float4 four = *reinterpret_cast<const float4*>(from + at);
-        value[0] += four.x, value[1] += four.y, value[2] += four.z, value[3] += four.w;
-    }
-}
-
-// A block's share of the tile's rows, from the sums of all blocks of its cluster.
-template <class Shape>
-__device__ __forceinline__ void finish_rows(const MmaArguments& args, const Place& place, float* parked,
-                                            int rank) {
-    const Scales scales = load_scales(args.epilogue);
-    const bool gated = args.epilogue.gated;
-    const int share = Shape::kRows / args.splits, fours = out_columns<Shape>(args) / 4;
-    for (int i = static_cast<int>(threadIdx.x); i < share * fours; i += Shape::kThreads) {
-        const int r = rank * share + i / fours, c = i % fours * 4;
-        const int64_t left = args.n - place.column - c;
-        if (place.row + r >= args.m || left <= 0) continue;
-        const int at = r * Shape::kSumStride + (gated ? c / 8 * 16 + c % 8 : c);
-        float value[4], up[4] = {};
-        sum_parts(value, parked, at, args.splits);
-        if (gated) sum_parts(up, parked, at + 8, args.splits);
-        finish_four(args.epilogue, scales, place.row + r, place.column + c,
-                    left < 4 ? static_cast<int>(left) : 4, value, up);
-    }
-}
-
 // What:    out tile = epilogue(sum over k of a · b [and of a · up]), see gemm.h.
 // Mapping: a cluster of `splits` blocks a tile, each with every step of its part of k; a warp owns kWarpM by
 //          kWarpN of the tile as mma fragments. The blocks' sums are added in rank order (deterministic), each
-//          block finishing its share of the tile's rows, four columns a thread.
+//          block finishing its share of the tile, four columns a thread.
 // Traffic: a is read once for each column of tiles, b once for each row of tiles, through L2; bound by
 //          mma.sync's rate.
 // Needs:   kThreads threads, kSharedBytes of dynamic shared memory, steps >= splits or steps == 0 with one
@@ -277,13 +246,17 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 
     float* parked = reinterpret_cast<float*>(ring);
     park_sums<Shape>(parked, sums);
-    if (args.splits > 1) {
-        kit::cluster_sync();
-    } else {
-        __syncthreads();
-    }
-    finish_rows<Shape>(args, place, parked, rank);
-    if (args.splits > 1) kit::cluster_sync();  // nobody leaves while its sums are being read
+    await_parked(args.splits);
+    finish_parked(args.epilogue,
+                  {.at = parked,
+                   .stride = Shape::kSumStride,
+                   .group = 8,
+                   .tokens = Shape::kRows,
+                   .features = out_columns<Shape>(args),
+                   .token = place.row,
+                   .feature = place.column},
+                  args.m, args.n, rank, args.splits, static_cast<int>(threadIdx.x), Shape::kThreads);
+    release_parked(args.splits);
 }
 
 }  // namespace

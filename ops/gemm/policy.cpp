@@ -39,8 +39,8 @@ MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
     const Problem p = problem(op);
     MmaConfig config;
     config.transposed = bits(op.b.dtype) == 16 && is_nn(p.b) && (!op.up || is_nn(p.up));
-    if (p.m <= tile_rows(Tile::skinny)) {
-        config.tile = Tile::skinny;
+    if (p.m <= tile_rows(Tile::flat)) {
+        config.tile = Tile::flat;
     } else if (p.m <= tile_rows(Tile::small) ||
                cost(op, Tile::small, device) < cost(op, Tile::large, device)) {
         config.tile = Tile::small;

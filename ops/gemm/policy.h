@@ -9,7 +9,7 @@
 namespace weft::gemm {
 
 struct MmaConfig {
-    enum class Tile { large, small, skinny };  // 128x128, 64x64, 16x64
+    enum class Tile { large, small, flat };  // 128x128, 64x64, 16x64
     Tile tile = Tile::large;
     int splits = 1;           // blocks of a cluster that share a tile along k
     bool transposed = false;  // b is staged as it lies, n contiguous, and transposed by ldmatrix

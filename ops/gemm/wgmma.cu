@@ -70,10 +70,12 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
 template <class A, class B, bool kPromoted, WgmmaTile kTile>
 void launch_tile(const Launch& l) {
     static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
+    static_assert(!kTile.splittable() ||
+                  kTile.tokens * WgmmaTile::kParkedStride * 4 <= kTile.stages() * kTile.stage_bytes());
     kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated>,
-                {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster),
+                {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
                  .block = WgmmaTile::kThreads,
-                 .cluster = static_cast<unsigned>(l.args.cluster),
+                 .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
                  .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
                  .dependent = true},
                 l.stream, l.args, l.maps);
@@ -97,12 +99,14 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
     const gemm::WgmmaTiles tiles = gemm::wgmma_tiles(op, config);
     const Launch l{
         .args = {.epilogue = epilogue_of(op, p),
+                 .tokens = static_cast<int>(p.m),
                  .features = static_cast<int>(p.n),
                  .token_tiles = static_cast<int>(tiles.tokens),
                  .feature_tiles = static_cast<int>(tiles.features),
                  .steps = static_cast<int>(gemm::mma_steps(op)),
                  .clusters = static_cast<int>(gemm::wgmma_clusters(op, config, context.info())),
                  .cluster = config.cluster,
+                 .splits = config.splits,
                  .swapped = op.up && op.up.data < op.b.data,
                  .plain = !op.a_scale && !op.b_scale && !op.up_scale && !op.bias && !op.up_bias},
         .maps = maps_of(op, p, config),

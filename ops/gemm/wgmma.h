@@ -20,6 +20,7 @@ struct WgmmaTile {
     static constexpr int kThreads = 128 * (kWarpgroups + 1);  // and one that loads
     static constexpr int kRowBytes = 128;                     // of k in a stage: the widest swizzle
     static constexpr int kMostShared = 227 * 1024;            // of a block
+    static constexpr int kMostStages = 12;
 
     constexpr int sums() const { return tokens / 2; }  // of a thread
     // Whose products a thread holds beside its sums at first, where they are promoted; then those of the rest. (In the
@@ -38,11 +39,15 @@ struct WgmmaTile {
     // A warpgroup's results of 16 bits on their way out, or its residuals on their way in.
     constexpr int staged_bytes() const { return tokens * warpgroup_features() * 2; }
     constexpr int stages() const {
-        return std::min(8, (kMostShared - kSpare - kWarpgroups * staged_bytes()) / (stage_bytes() + 2 * 8));
+        return std::min(kMostStages, (kMostShared - kSpare - kWarpgroups * staged_bytes()) / (stage_bytes() + 2 * 8));
     }
     constexpr int shared_bytes() const {
         return kSpare + stages() * (stage_bytes() + 2 * 8) + kWarpgroups * staged_bytes();
     }
+    // Whether blocks of a cluster may share it along k. Their sums then meet as floats, [tokens][128 and 4], where the
+    // ring was.
+    constexpr bool splittable() const { return tokens <= 128; }
+    static constexpr int kParkedStride = kRows + 4;
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
 
    private:
@@ -51,12 +56,13 @@ struct WgmmaTile {
 };
 
 // The tiles that kernels are compiled for; of those of a kind, wide ones first.
-inline constexpr WgmmaTile kWgmmaTiles[] = {{256, true},  {248, true},  {128, true},  {64, true},
-                                            {256, false}, {176, false}, {128, false}, {64, false}};
+inline constexpr WgmmaTile kWgmmaTiles[] = {{256, true},  {248, true},  {128, true},  {64, true},  {16, true},
+                                            {256, false}, {176, false}, {128, false}, {64, false}, {16, false}};
 
 struct WgmmaConfig {
     WgmmaTile tile;
     int cluster = 1;        // blocks, of neighbouring features, that share the panels of their tokens: 1 or 2
+    int splits = 1;         // blocks that share a tile along k; such clusters have one tile each
     bool promoted = false;  // fp8's products are summed in fp32, not in the tensor cores' short accumulator
 };
 

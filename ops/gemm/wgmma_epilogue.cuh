@@ -23,10 +23,11 @@ using gemm::WgmmaTile;
 
 struct WgmmaArguments {
     Epilogue epilogue;
-    int features;                    // n
+    int tokens, features;            // m, n
     int token_tiles, feature_tiles;  // of out, in tiles of a cluster
     int steps;                       // of 128 bytes along k
-    int clusters, cluster;           // that run; blocks of one
+    int clusters, cluster;           // that run; blocks of one with features of their own
+    int splits;                      // blocks of one that share a tile along k: then `cluster` is 1
     bool swapped;                    // up lies before b: in a stage its rows come first
     bool plain;                      // products have neither scales nor biases
 };
@@ -205,6 +206,17 @@ __device__ __forceinline__ void make_results(float (&sums)[kCount], const Epilog
         for (int i = 0; i < kTile.results(); ++i)
             sums[i] = sums[i / 2 * 4 + i % 2] * sums[i / 2 * 4 + 2 + i % 2];
     }
+}
+
+// Parts of sums, to where a token is a row: lanes' rows of eight features, gated those of b and of up in turn.
+template <WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void park_sums(float* parked, float (&sums)[kCount], bool swapped, int group, int warp) {
+    if constexpr (kTile.gated) order_sums(sums, swapped);
+    float* to = parked + kit::accumulator_column(0) * WgmmaTile::kParkedStride + group * 64 + warp * 16 +
+                kit::accumulator_row(0);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+        to[(i / 4 * 8 + i % 2) * WgmmaTile::kParkedStride + i / 2 % 2 * 8] = sums[i];
 }
 
 // Everything between the products and the box. Each step is one pass over the registers, so that its choices are made

@@ -6,6 +6,7 @@
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/registers.cuh"
 #include "kit/ptx/wgmma.cuh"
+#include "ops/gemm/parked.cuh"
 #include "ops/gemm/tile_order.cuh"
 #include "ops/gemm/wgmma_epilogue.cuh"
 
@@ -17,14 +18,21 @@ struct WgmmaMaps {
     kit::TensorMap weights, tokens[2], residual, out;
 };
 
-// The tiles of a cluster, one after another; first feature and token of the block's tile in each.
+// The tiles of a cluster, one after another; first feature and token of the block's tile in each, and its steps along k.
 template <WgmmaTile kTile>
 struct WgmmaTiles {
     const WgmmaArguments& args;
-    int rank, tile;
+    int rank, tile;  // rank: among the blocks with features of their own
+    int first_step, steps;
 
     __device__ WgmmaTiles(const WgmmaArguments& arguments, int block_rank)
-        : args(arguments), rank(block_rank), tile(static_cast<int>(blockIdx.x) / arguments.cluster) {}
+        : args(arguments),
+          rank(arguments.splits > 1 ? 0 : block_rank),
+          tile(static_cast<int>(blockIdx.x) / (arguments.cluster * arguments.splits)) {
+        const int part = arguments.splits > 1 ? block_rank : 0;
+        first_step = args.steps * part / args.splits;
+        steps = args.steps * (part + 1) / args.splits - first_step;
+    }
     // Tiles of tokens that are computed together, by about 16 tiles of features.
     static constexpr int kTogether = 8;
     // All of them: the weights are read at one time, and then are done with.
@@ -48,8 +56,9 @@ struct WgmmaShared {
     char *ring, *staged;
     kit::Mbarrier *full, *empty;  // one a stage
     kit::Mbarrier* landed;        // the residuals of a warpgroup
+    unsigned first_block;         // the rank of the first of `cluster` blocks that fill this block's stages
 
-    __device__ WgmmaShared() {
+    __device__ explicit WgmmaShared(int first) : first_block(static_cast<unsigned>(first)) {
         ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
         staged = ring + kTile.stages() * kTile.stage_bytes();
         full = reinterpret_cast<kit::Mbarrier*>(staged + WgmmaTile::kWarpgroups * kTile.staged_bytes());
@@ -76,9 +85,9 @@ struct WgmmaShared {
     __device__ char* stage(unsigned item) const { return ring + slot(item) * kTile.stage_bytes(); }
     // The warp has left the stage. It has only read there: nothing is to be published.
     __device__ void release(unsigned item, int cluster) const {
-        const int lane = static_cast<int>(threadIdx.x) % 32;
-        if (lane < cluster)
-            kit::mbarrier_arrive_remote<false>(&empty[slot(item)], static_cast<unsigned>(lane));
+        const unsigned lane = threadIdx.x % 32;
+        if (lane < static_cast<unsigned>(cluster))
+            kit::mbarrier_arrive_remote<false>(&empty[slot(item)], first_block + lane);
     }
 };
 
@@ -104,7 +113,7 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, Wgm
     unsigned item = 0;
     for (; tiles.more(); tiles.next()) {
         const auto at = tiles.origin();
-        for (int step = 0; step < tiles.args.steps; ++step, ++item) {
+        for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item) {
             kit::Mbarrier* full = &shared.full[shared.slot(item)];
             if (item >= shared.kStages) {
                 kit::mbarrier_wait(&shared.empty[shared.slot(item)], shared.parity(item - shared.kStages));
@@ -140,8 +149,8 @@ struct StageOperands {
 // waited for, whose stage is then released.
 template <class A, class B, WgmmaTile kTile>
 __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const WgmmaShared<kTile>& shared,
-                                              unsigned& item, const WgmmaArguments& args, int group) {
-    for (int step = 0; step < args.steps; ++step, ++item) {
+                                              unsigned& item, int steps, int cluster, int group) {
+    for (int step = 0; step < steps; ++step, ++item) {
         kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
         const StageOperands at(shared.stage(item), kTile, group);
         kit::wgmma_fence();
@@ -153,12 +162,12 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const
         kit::wgmma_commit();
         if (step > 0) {
             kit::wgmma_wait<1>();
-            shared.release(item - 1, args.cluster);
+            shared.release(item - 1, cluster);
         }
     }
     kit::wgmma_wait<0>();
     kit::wgmma_hold(sums);
-    shared.release(item - 1, args.cluster);
+    shared.release(item - 1, cluster);
 }
 
 // A stage's products of a warpgroup's rows with kPart tokens, from kFirst on, summed by the tensor cores and added to
@@ -185,17 +194,17 @@ __device__ __forceinline__ void add_products(float (&sums)[kSums], kit::MatrixDe
 // registers. While one warpgroup adds, the other's products run.
 template <class A, class B, WgmmaTile kTile>
 __device__ __forceinline__ void multiply_promoted(float (&sums)[kTile.sums()],
-                                                  const WgmmaShared<kTile>& shared, unsigned& item,
-                                                  const WgmmaArguments& args, int group) {
+                                                  const WgmmaShared<kTile>& shared, unsigned& item, int steps,
+                                                  int cluster, int group) {
     constexpr int kPart = kTile.promoted_tokens(), kRest = kTile.tokens - kPart;
 #pragma unroll
     for (float& sum : sums) sum = 0;
-    for (int step = 0; step < args.steps; ++step, ++item) {
+    for (int step = 0; step < steps; ++step, ++item) {
         kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
         const StageOperands at(shared.stage(item), kTile, group);
         add_products<A, B, kPart, 0>(sums, at.weights, at.tokens);
         if constexpr (kRest > 0) add_products<A, B, kRest, kPart>(sums, at.weights, at.tokens);
-        shared.release(item, args.cluster);
+        shared.release(item, cluster);
     }
 }
 
@@ -224,6 +233,26 @@ __device__ __forceinline__ void carry_tiles(const WgmmaGate& gate, WgmmaTiles<kT
     if (kit::elect_one()) kit::bulk_wait<0>();
 }
 
+// What blocks that share a tile along k make of its sums, together; by the threads that compute.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void finish_split(const WgmmaShared<kTile>& shared, const WgmmaTiles<kTile>& tiles) {
+    const WgmmaArguments& args = tiles.args;
+    const WgmmaPart at = tiles.origin();
+    await_parked(args.splits);
+    finish_parked(args.epilogue,
+                  {.at = reinterpret_cast<float*>(shared.ring),
+                   .stride = WgmmaTile::kParkedStride,
+                   .group = 8,
+                   .tokens = kTile.tokens,
+                   .features = kTile.features(),
+                   .token = at.token,
+                   .feature = at.feature},
+                  args.tokens, args.features, static_cast<int>(shared.first_block), args.splits,
+                  static_cast<int>(threadIdx.x) - 128, 128 * WgmmaTile::kWarpgroups);
+}
+
+inline constexpr unsigned kComputeBarrier = 1 + 2 * WgmmaTile::kWarpgroups;  // after those of WgmmaGate
+
 // A warpgroup over all tiles.
 template <class A, class B, bool kPromoted, WgmmaTile kTile>
 __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
@@ -239,9 +268,17 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
         RowBias bias;
         if (biased) bias = load_bias<kTile>(args.epilogue, tiles.part(group), warp, args.features);
         if constexpr (kPromoted) {
-            multiply_promoted<A, B>(sums, shared, item, args, group);
+            multiply_promoted<A, B>(sums, shared, item, tiles.steps, args.cluster, group);
         } else {
-            multiply_tile<A, B>(sums, shared, item, args, group);
+            multiply_tile<A, B>(sums, shared, item, tiles.steps, args.cluster, group);
+        }
+        if constexpr (kTile.splittable()) {
+            if (args.splits > 1) {  // the ring's last stages have been read by both warpgroups
+                kit::named_barrier_sync(kComputeBarrier, 128 * WgmmaTile::kWarpgroups);
+                park_sums<kTile>(reinterpret_cast<float*>(shared.ring), sums, args.swapped, group, warp);
+                finish_split(shared, tiles);
+                return;
+            }
         }
         finish_sums<kTile>(sums, args, scales, bias, gate, warp, parity);
     }
@@ -251,7 +288,8 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
 // Mapping: as many clusters as run at once, each with every so many-th tile. A block has 128 rows of the weights and up
 //          to 256 tokens: warpgroups 1 and 2 own 64 rows each, with their sums in registers; of warpgroup 0 one thread
 //          keeps a ring of stages full, and a warp for each of the others takes their results. Gated, eight rows of b and eight of up take turns, so that a thread has both
-//          sums of an element. The blocks of a pair have neighbouring features and share their tokens by multicast
+//          sums of an element. The blocks of a pair have neighbouring features and share their tokens by multicast.
+//          Or up to eight blocks share one tile along k, and each finishes its part of the sums of all (deterministic)
 // Traffic: the weights once for each tile of tokens, a once for each pair of tiles of features, through L2; bound by
 //          wgmma
 // Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a; kPromoted, which fp8 alone has: a kernel with both
@@ -261,8 +299,9 @@ template <class A, class B, bool kPromoted, int kTokens, bool kGated>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
     constexpr WgmmaTile kTile{kTokens, kGated};
-    const WgmmaShared<kTile> shared;
-    const WgmmaTiles<kTile> tiles(args, args.cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0);
+    const int rank = args.cluster * args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
+    const WgmmaShared<kTile> shared(args.splits > 1 ? rank : 0);
+    const WgmmaTiles<kTile> tiles(args, rank);
     shared.initialise(args.cluster);
     kit::dependency_wait();
     kit::dependents_launch();
@@ -270,12 +309,14 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     if (group < 0) {
         kit::registers_release<40>();
         if (warp == 0 && kit::elect_one()) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), maps);
-        if (warp == 1 || warp == 2) carry_tiles(shared.gate(warp - 1), tiles, maps, warp - 1);
+        if ((warp == 1 || warp == 2) && args.splits == 1) carry_tiles(shared.gate(warp - 1), tiles, maps, warp - 1);
         __syncwarp();
+        if (args.splits > 1) await_parked(args.splits);
     } else {
         kit::registers_acquire<232>();
         compute_tiles<A, B, kPromoted>(shared, tiles, group, warp % 4);
     }
+    if (args.splits > 1) release_parked(args.splits);
     if (args.cluster > 1) kit::cluster_sync();  // until here the other block copies and arrives here
 }
 

@@ -29,13 +29,35 @@ bool side_by_side(const Gemm& op, const Problem& p) {
     return std::abs(apart) < std::int64_t{1} << 40 && bytes(op.b.dtype, p.b.row) * 8 < std::int64_t{1} << 40;
 }
 
-// Relative time: waves over the card, times a tile's work. A narrower tile brings more bytes into shared memory
-// for each product, and fills and drains more often; the factors are an H200's.
+// What a step along k costs a block beside others, in the time of one token's products: a narrower tile brings more
+// bytes into shared memory for each product, and fills and drains more often; the factors are an H200's.
+double step_cost(const WgmmaTile& tile) {
+    const int tokens = tile.tokens;
+    return tokens / (tokens > 176 ? 1.0 : tokens > 128 ? 0.91 : tokens > 64 ? 0.83 : tokens > 16 ? 0.6 : 0.2);
+}
+// What it costs to let the parts of sums meet: a thread makes four results of so many at a time.
+double meeting_cost(const WgmmaConfig& config) {
+    return config.splits > 1 ? 500 + 100.0 * config.tile.tokens / (8 * config.splits) : 0;
+}
+
+// Clusters of so many blocks that the device holds at once: large ones leave multiprocessors of their groups idle.
+int fitting_clusters(int size, const DeviceInfo& device) {
+    return size <= 2 ? std::max(1, device.sms / size) : device.sms * 10 / (size == 4 ? 11 : 12) / size;
+}
+
+// Relative time: waves over the card, times a tile's steps.
 double cost(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
     const std::int64_t tiles = wgmma_tiles(op, config).count();
+    if (tiles == 0) return 0;
     const double waves = static_cast<double>(ceil_div(tiles, wgmma_clusters(op, config, device)));
-    const int tokens = config.tile.tokens;
-    return waves * tokens / (tokens > 176 ? 1.0 : tokens > 128 ? 0.91 : tokens > 64 ? 0.83 : 0.6);
+    const double steps = static_cast<double>(ceil_div(mma_steps(op), config.splits));
+    return waves * steps * step_cost(config.tile) + meeting_cost(config);
+}
+
+// A cluster that shares tiles along k has one of them, all its blocks have steps, and all clusters run at once.
+bool splits_well(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
+    return config.tile.splittable() && config.splits <= device.max_cluster && config.splits <= mma_steps(op) &&
+           wgmma_tiles(op, config).count() <= fitting_clusters(config.splits, device);
 }
 
 }  // namespace
@@ -45,7 +67,6 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
     const Problem p = problem(op);
     if (p.k == 0) return "k is 0, and a tensor map has no empty axis";
-    if (p.m <= tile_rows(MmaConfig::Tile::skinny)) return "few tokens: mma_sync cuts them along k";
     if (std::max({p.m, p.n, p.k}) > std::numeric_limits<int>::max()) return "an axis is beyond 2^31";
     if (!whole_rows(op.a, p.m, p.k, p.a_stride) || !whole_weights(op.b, p, p.b) ||
         (op.up && !whole_weights(op.up, p, p.up))) {
@@ -69,7 +90,8 @@ WgmmaTiles wgmma_tiles(const Gemm& op, const WgmmaConfig& config) {
 }
 
 std::int64_t wgmma_clusters(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
-    return std::min<std::int64_t>(std::max(1, device.sms / config.cluster), wgmma_tiles(op, config).count());
+    const std::int64_t tiles = wgmma_tiles(op, config).count();
+    return config.splits > 1 ? tiles : std::min<std::int64_t>(fitting_clusters(config.cluster, device), tiles);
 }
 
 // The first of the cheapest: wide tiles, and pairs of blocks, before the others.
@@ -79,14 +101,21 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
         op.fast_accumulation && op.a.dtype == DType::fp8_e4m3 && op.b.dtype == DType::fp8_e4m3;
     WgmmaConfig best;
     double least = std::numeric_limits<double>::infinity();
+    const auto consider = [&](const WgmmaConfig& config) {
+        const double time = cost(op, config, device);
+        if (time < least) best = config, least = time;
+    };
     for (const WgmmaTile& tile : kWgmmaTiles) {
         if (tile.gated != static_cast<bool>(op.up)) continue;
         for (const int cluster : {2, 1}) {
             // Both blocks of a pair have features.
             if (cluster > device.max_cluster || (cluster > 1 && problem(op).n <= tile.features())) continue;
-            const WgmmaConfig config{tile, cluster, is_fp8(op.a.dtype) && !short_sums};
-            const double time = cost(op, config, device);
-            if (time < least) best = config, least = time;
+            const WgmmaConfig config{tile, cluster, 1, is_fp8(op.a.dtype) && !short_sums};
+            consider(config);
+        }
+        for (const int splits : {2, 4, 8}) {
+            const WgmmaConfig config{tile, 1, splits, is_fp8(op.a.dtype) && !short_sums};
+            if (splits_well(op, config, device)) consider(config);
         }
     }
     return best;
@@ -94,7 +123,10 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
 
 std::string to_string(const WgmmaConfig& c) {
     return fmt::format("{}x{} tiles, {} stages, {}, {}{} KiB shared", WgmmaTile::kRows, c.tile.tokens,
-                       c.tile.stages(), c.cluster == 2 ? "pairs of blocks" : "single blocks",
+                       c.tile.stages(), 
+                       c.splits > 1     ? fmt::format("k in {} parts", c.splits)
+                       : c.cluster == 2 ? "pairs of blocks"
+                                        : "single blocks",
                        c.promoted ? "sums in fp32, " : "", (c.tile.shared_bytes() + 1023) / 1024);
 }
 

@@ -1,0 +1,44 @@
+// gemm's kernel for few tokens, launched.
+#include "kit/launch.h"
+#include "ops/gemm/arguments.cuh"
+#include "ops/gemm/skinny_kernel.cuh"
+#include "ops/gemm/skinny_launch.h"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+SkinnyOperand skinny_operand(const Tensor& t, int64_t rows, int64_t stride) {
+    return {static_cast<const char*>(t.data), bytes(t.dtype, stride), static_cast<int>(rows)};
+}
+
+template <class T, int kTokenTiles>
+void launch_tiles(const SkinnyArguments& args, unsigned blocks, Context& context) {
+    kit::launch("gemm_skinny", gemm_skinny<T, kTokenTiles>,
+                {.grid = blocks,
+                 .block = SkinnyConfig::kWarps * 32,
+                 .cluster = static_cast<unsigned>(args.config.splits),
+                 .dynamic_shared = static_cast<size_t>(args.config.parked_floats()) * sizeof(float),
+                 .dependent = true},
+                context.stream(), args);
+}
+
+}  // namespace
+
+void launch_gemm_skinny(const Gemm& op, Context& context) {
+    const gemm::Problem p = gemm::problem(op);
+    const SkinnyConfig config = gemm::skinny_config(op, context.info());
+    const SkinnyOperand b = skinny_operand(op.b, p.n, p.b.row);
+    const SkinnyArguments args{.tokens = skinny_operand(op.a, p.m, p.a_stride),
+                               .first = b,
+                               .second = op.up ? skinny_operand(op.up, p.n, p.up.row) : b,
+                               .epilogue = epilogue_of(op, p),
+                               .row_bytes = static_cast<int>(bytes(op.b.dtype, p.k)),
+                               .config = config};
+    const auto blocks = static_cast<unsigned>(gemm::ceil_div(p.n, gemm::skinny_features(op, config)) * config.splits);
+    kit::with_one_of<kit::bf16, kit::half, kit::e4m3>(op.a.dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        config.token_tiles == 1 ? launch_tiles<T, 1>(args, blocks, context) : launch_tiles<T, 2>(args, blocks, context);
+    });
+}
+
+}  // namespace weft::inline WEFT_TARGET
