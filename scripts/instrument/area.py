@@ -15,7 +15,19 @@ KEPT = {"reference.cpp", "row_reference.h", "cuda_api.cpp", "guided.cpp"}
 KIT = "src/kit"
 # The ops whose tests stand for the kit's: together they use its rows, tiles, roundings and rotations; they compile
 # quickly.
-KIT_OPS = ("activation", "amax", "concat_pad", "modulate", "quantize", "residual_add", "rms_norm", "rope")
+KIT_OPS = (
+    "activation",
+    "amax",
+    "concat_pad",
+    "layer_norm",
+    "modulate",
+    "quantize",
+    "residual_add",
+    "rms_norm",
+    "rope",
+)
+# And the tests of ends of the kit's code that belong to several ops.
+KIT_EDGES = "--gtest_filter=Edges.*"
 # Of the core's tests all but those of guided fuzzing, which count what is reached: of an instrumented library, all.
 UNGUIDED = "--gtest_filter=-Guided.*"
 # The quick tests of every op.
@@ -75,8 +87,8 @@ def _part(name: str, *tests: tuple[str, str]) -> Area:
 def _kit() -> Area:
     some = f"(?:{'|'.join(KIT_OPS)})"
     objects = rf"{_emulated(some)}|ops/{some}/test\w*\.cpp|tests/kit/\w+\.cpp"
-    tests = (("test_kit", ""), *(("test_ops", f"--op={op}") for op in KIT_OPS))
-    files = ("tests/kit/*.cpp", *(f"ops/{op}/test*.cpp" for op in KIT_OPS))
+    tests = (("test_kit", ""), *(("test_ops", f"--op={op}") for op in KIT_OPS), ("test_ops", KIT_EDGES))
+    files = ("tests/kit/*.cpp", "tests/ops/edges.cpp", *(f"ops/{op}/test*.cpp" for op in KIT_OPS))
     return Area("kit", KIT, objects, tests, files, SAMPLE)
 
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kit/axis_walk.cuh"
+#include "kit/divisor.cuh"
 #include "kit/elementwise.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -41,6 +42,23 @@ TEST(AxisWalks, OfTwoToThe31AreWide) {
     more.add(1 << 16);
     more.add(1 << 15);
     EXPECT_TRUE(more.wide);
+}
+
+// Of every number below 2^31, next to multiples of the divisor above all.
+TEST(Divisors, GiveEveryQuotient) {
+    for (const std::int64_t d :
+         {1,   2,    3,    5,     7,     8,     24,      100,           127,     128,           129,
+          641, 1000, 4097, 65535, 65536, 65537, 1000003, (1 << 30) - 1, 1 << 30, (1 << 30) + 1, 2147483647}) {
+        const kit::Divisor by = kit::Divisor::of(d);
+        for (std::int64_t i = 0; i <= 400; ++i) {
+            const std::int64_t multiple = (kFar - 1) / 400 * i / d * d;
+            for (const std::int64_t n : {multiple - 1, multiple, multiple + d - 1, kFar - 1 - i}) {
+                if (n < 0 || n >= kFar) continue;
+                ASSERT_EQ(by.quotient(static_cast<unsigned>(n)), n / d) << n << " / " << d;
+            }
+        }
+    }
+    for (const unsigned n : {0u, 1u, 0x7fffffffu}) EXPECT_EQ(kit::Divisor::endless().quotient(n), 0u);
 }
 
 TEST(Tiles, CountWhatIsLeftOfLongRows) {

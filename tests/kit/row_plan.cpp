@@ -57,6 +57,39 @@ TEST(RowPlan, IsOneThatAKernelTakes) {
     }
 }
 
+// What plans count on is what kernels are compiled for: the most threads of a block, with their registers, have room on
+// an SM, in whole warps.
+TEST(RowPlan, TheMostThreadsHaveTheirRegisters) {
+    for (int bits = 0; bits < 32; ++bits) {
+        const RowForm form{.uniform = (bits & 1) != 0,
+                           .bias = (bits & 2) != 0,
+                           .residual = (bits & 4) != 0,
+                           .fp8 = (bits & 8) != 0,
+                           .beside = (bits & 16) != 0};
+        for (const int vectors : detail::kRowVectors) {
+            const int threads = detail::row_threads(vectors, form);
+            EXPECT_LE(threads, 1024);
+            EXPECT_EQ(threads % 32, 0);
+            EXPECT_LE(threads * detail::row_registers(vectors, form), 65536) << vectors << ", form " << bits;
+        }
+    }
+}
+
+TEST(RowPlan, KnowsHowManyBlocksTakeTurns) {
+    const auto resident = [](const char* device, int lanes, int vectors, int shared = 0) {
+        DeviceInfo info = *find_device(device);
+        if (shared > 0) info.shared_per_sm = shared;
+        const RowProblem problem{4096, 4096, 2, true, {true}};
+        return detail::resident_blocks({8, vectors, lanes, 1, 1}, problem, info);
+    };
+    EXPECT_EQ(resident("h200", 32, 1), 32) << "no SM has more";
+    EXPECT_EQ(resident("h200", 512, 1), 4) << "threads";
+    EXPECT_EQ(resident("a100", 512, 1), 4);
+    EXPECT_EQ(resident("rtx4090", 512, 1), 3) << "of which some cards have fewer";
+    EXPECT_EQ(resident("h200", 512, 4), 2) << "registers";
+    EXPECT_EQ(resident("h200", 32, 1, 10 * 3072 + 3071), 10) << "shared memory";
+}
+
 // Rows in registers wherever the device can: a row is read once.
 TEST(RowPlan, ReadsRowsOnce) {
     const auto holds_all = [](const RowProblem& problem, const char* device) {
