@@ -75,67 +75,75 @@ __device__ __forceinline__ StoredFour load_four(DType dtype, const void* data, i
     });
     return four;
 }
-__device__ __forceinline__ void add_four(DType dtype, const StoredFour& four, float (&value)[4]) {
-    kit::with_wide_type(dtype, [&](auto* type) {
-        kit::Vec<std::remove_pointer_t<decltype(type)>, 4> elements;
-        memcpy(static_cast<void*>(&elements), &four, sizeof(elements));
-#pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] += kit::to_float(elements[i]);
-    });
-}
-
-// What is added to four results, where there is any.
-struct Addends {
+// Four results, count of them wanted, and what they are made of: the sums, which they replace, of one product or of both,
+// and what is added to them, where there is any.
+struct Four {
+    int64_t row, column;
+    int count;  // may exceed four
+    float value[4], up[4];
     StoredFour bias, up_bias, residual;
 };
-__device__ __forceinline__ Addends load_addends(const Epilogue& e, int64_t row, int64_t column, int count) {
-    Addends addends = {};
+
+__device__ __forceinline__ void load_addends(const Epilogue& e, Four& four) {
     const auto load = [&](const Bias& bias) {
-        return bias.data == nullptr ? StoredFour{} : load_four(bias.dtype, bias.data, column, count, bias.vectors);
+        return bias.data == nullptr ? StoredFour{}
+                                    : load_four(bias.dtype, bias.data, four.column, four.count, bias.vectors);
     };
-    addends.bias = load(e.bias);
-    addends.up_bias = load(e.up_bias);
+    four.bias = load(e.bias);
+    four.up_bias = load(e.up_bias);
     if (e.residual != nullptr) {
-        addends.residual =
-            load_four(e.residual_dtype, e.residual, row * e.residual_stride + column, count, e.residual_vectors);
+        four.residual = load_four(e.residual_dtype, e.residual, four.row * e.residual_stride + four.column, four.count,
+                                  e.residual_vectors);
     }
-    return addends;
 }
 
-__device__ __forceinline__ void scale_and_bias(float scale, const Bias& bias, const StoredFour& four, float (&value)[4]) {
+// Adds `added` of each to `value` of it: the dtype is asked for once.
+template <int kFours>
+__device__ __forceinline__ void add_stored(DType dtype, Four (&fours)[kFours], StoredFour Four::*added,
+                                           float (Four::*value)[4]) {
+    kit::with_wide_type(dtype, [&](auto* type) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) value[i] *= scale;
-    if (bias.data != nullptr) add_four(bias.dtype, four, value);
-}
-
-__device__ __forceinline__ void store_four(DType dtype, void* data, int64_t index, int count, bool vectors,
-                                           const float (&value)[4]) {
-    kit::with_type(dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        kit::store_vector(static_cast<T*>(data) + index, kit::from_floats<T>(value), count, vectors);
+        for (Four& four : fours) {
+            kit::Vec<std::remove_pointer_t<decltype(type)>, 4> elements;
+            memcpy(static_cast<void*>(&elements), &(four.*added), sizeof(elements));
+#pragma unroll
+            for (int i = 0; i < 4; ++i) (four.*value)[i] += kit::to_float(elements[i]);
+        }
     });
 }
 
-// Columns [column, column + count) of a row, for kernels that hold four neighbouring sums; count may exceed
-// four. `up` is not looked at where nothing is gated.
-__device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, const Addends& addends, int64_t row,
-                                            int64_t column, int count, float (&value)[4], float (&up)[4]) {
-    scale_and_bias(s.product, e.bias, addends.bias, value);
-    with_activation(e, [&](auto activate) {
+// use(value, up) for each of them.
+template <int kFours, class F>
+__device__ __forceinline__ void for_each_result(Four (&fours)[kFours], F use) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] = activate(value[i]);
-    });
+    for (Four& four : fours) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) use(four.value[i], four.up[i]);
+    }
+}
+
+// For kernels that hold four neighbouring sums. `up` is not looked at where nothing is gated.
+template <int kFours>
+__device__ __forceinline__ void finish_fours(const Epilogue& e, const Scales& s, Four (&fours)[kFours]) {
+    for_each_result(fours, [&](float& value, float& up) { value *= s.product, up *= s.up; });
+    if (e.bias.data != nullptr) add_stored(e.bias.dtype, fours, &Four::bias, &Four::value);
+    with_activation(e, [&](auto activate) { for_each_result(fours, [&](float& value, float&) { value = activate(value); }); });
     if (e.gated) {
-        scale_and_bias(s.up, e.up_bias, addends.up_bias, up);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] *= up[i];
+        if (e.up_bias.data != nullptr) add_stored(e.up_bias.dtype, fours, &Four::up_bias, &Four::up);
+        for_each_result(fours, [&](float& value, float& up) { value *= up; });
     }
-    if (e.residual != nullptr) add_four(e.residual_dtype, addends.residual, value);
-    if (e.out_scale != nullptr) {
+    if (e.residual != nullptr) add_stored(e.residual_dtype, fours, &Four::residual, &Four::value);
+    if (e.out_scale != nullptr) for_each_result(fours, [&](float& value, float&) { value *= s.inverse_out; });
+    kit::with_type(e.out_dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] *= s.inverse_out;
-    }
-    store_four(e.out_dtype, e.out, row * e.out_stride + column, count, e.out_vectors, value);
+        for (const Four& four : fours) {
+            if (four.count > 0) {
+                kit::store_vector(static_cast<T*>(e.out) + four.row * e.out_stride + four.column,
+                                  kit::from_floats<T>(four.value), four.count, e.out_vectors);
+            }
+        }
+    });
 }
 
 }  // namespace

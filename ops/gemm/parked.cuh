@@ -36,25 +36,17 @@ __device__ __forceinline__ void sum_parts(float (&value)[4], float* from, int sp
     }
 }
 
-// Four results before their epilogue. None where count is 0.
-struct ParkedFour {
-    int token, feature, count;  // in the tile
-    float value[4], up[4];
-    Addends addends;
-};
-
-__device__ __forceinline__ ParkedFour take_four(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n, int index,
-                                                int splits) {
-    const int fours = sums.features / 4;
-    ParkedFour four = {};
-    four.token = index / fours;
-    four.feature = index % fours * 4;
-    const int64_t left = n - sums.feature - four.feature;
-    if (sums.token + four.token >= m || left <= 0) return four;
-    four.count = left < 4 ? static_cast<int>(left) : 4;
-    four.addends = load_addends(e, sums.token + four.token, sums.feature + four.feature, four.count);
-    const int f = four.feature;
-    float* from = sums.at + four.token * sums.stride + (e.gated ? f / sums.group * 2 * sums.group + f % sums.group : f);
+// Asks for what results `index` of the tile are made of. None where the matrix ends before them.
+__device__ __forceinline__ Four take_four(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n, int index,
+                                          int splits) {
+    const int fours = sums.features / 4, token = index / fours, f = index % fours * 4;
+    Four four = {};
+    four.row = sums.token + token;
+    four.column = sums.feature + f;
+    if (token >= sums.tokens || four.row >= m || four.column >= n) return four;
+    four.count = static_cast<int>(min(n - four.column, int64_t{4}));
+    load_addends(e, four);
+    float* from = sums.at + token * sums.stride + (e.gated ? f / sums.group * 2 * sums.group + f % sums.group : f);
     sum_parts(four.value, from, splits);
     if (e.gated) sum_parts(four.up, from + sums.group, splits);
     return four;
@@ -66,23 +58,18 @@ __device__ __forceinline__ void release_parked(int splits) {
     if (splits > 1) kit::cluster_sync();
 }
 
-// Writes this block's part of the results, between the two. By its threads numbered from 0 to `threads`. What the next
-// results need is on its way while these are made.
+// Writes this block's part of the results, between the two. By its threads numbered from 0 to `threads`, each of which has
+// what kFours times four results are made of on its way at once.
+template <int kFours>
 __device__ __forceinline__ void finish_parked(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n, int rank,
                                               int splits, int thread, int threads) {
     const Scales scales = load_scales(e);
-    const int count = sums.tokens * (sums.features / 4);
-    int i = rank * threads + thread;
-    ParkedFour now = {};
-    if (i < count) now = take_four(e, sums, m, n, i, splits);
-    for (; i < count; i += threads * splits) {
-        ParkedFour next = {};
-        if (i + threads * splits < count) next = take_four(e, sums, m, n, i + threads * splits, splits);
-        if (now.count > 0) {
-            finish_four(e, scales, now.addends, sums.token + now.token, sums.feature + now.feature, now.count, now.value,
-                        now.up);
-        }
-        now = next;
+    const int count = sums.tokens * (sums.features / 4), step = threads * splits;
+    for (int i = rank * threads + thread; i < count; i += kFours * step) {
+        Four fours[kFours];
+#pragma unroll
+        for (int j = 0; j < kFours; ++j) fours[j] = take_four(e, sums, m, n, i + j * step, splits);
+        finish_fours(e, scales, fours);
     }
 }
 

@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
         add_sharers(parked, kTokens * stride, sharers);
     }
     await_parked(config.splits);
-    finish_parked(args.epilogue,
+    finish_parked<1>(args.epilogue,
                   {.at = parked,
                    .stride = stride,
                    .group = kWarpRows / 2,

@@ -36,7 +36,7 @@ double cost(const Gemm& op, const SkinnyConfig& config, const DeviceInfo& device
     const double memory = static_cast<double>(blocks) * block_bytes / (kMemory * device.sms);
     const double idle = 1 - static_cast<double>(blocks) / (most * device.sms);
     return std::max(busiest, memory) + memory * idle * kIdle + (most > 1 ? kBlocks : 0) +
-           (config.splits > 1 ? kCluster + kPart * config.splits : 0);
+           (config.splits > 1 ? (kCluster + kPart * config.splits) * most : 0);
 }
 
 // Whether wgmma, which reads fp8 as it is and wants no registers for what is on its way, is the better one.

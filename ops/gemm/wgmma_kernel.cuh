@@ -239,7 +239,7 @@ __device__ __forceinline__ void finish_split(const WgmmaShared<kTile>& shared, c
     const WgmmaArguments& args = tiles.args;
     const WgmmaPart at = tiles.origin();
     await_parked(args.splits);
-    finish_parked(args.epilogue,
+    finish_parked<4>(args.epilogue,
                   {.at = reinterpret_cast<float*>(shared.ring),
                    .stride = WgmmaTile::kParkedStride,
                    .group = 8,

@@ -35,9 +35,10 @@ double step_cost(const WgmmaTile& tile) {
     const int tokens = tile.tokens;
     return tokens / (tokens > 176 ? 1.0 : tokens > 128 ? 0.91 : tokens > 64 ? 0.83 : tokens > 16 ? 0.6 : 0.2);
 }
-// What it costs to let the parts of sums meet: a thread makes four results of so many at a time.
+// What it costs to let the parts of sums meet, and to make results of them: so many times four a thread.
 double meeting_cost(const WgmmaConfig& config) {
-    return config.splits > 1 ? 500 + 100.0 * config.tile.tokens / (8 * config.splits) : 0;
+    const double fours = static_cast<double>(config.tile.tokens * config.tile.features()) / (4 * 256 * config.splits);
+    return config.splits > 1 ? 1050 + 215 * fours : 0;
 }
 
 // Clusters of so many blocks that the device holds at once: large ones leave multiprocessors of their groups idle.
