@@ -106,19 +106,23 @@ struct TilePart {
     static constexpr bool present = true;
     const RowShape& shape;
     const RowTiles& tiles;
-    const RunRow at;
+    RunRow at;
     unsigned first;
 
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
         return at.offset(shape, operand);
     }
-    // use(v, column) for each that the row reaches.
+    template <int N, class T>
+    __device__ __forceinline__ T* origin(void* data, std::int64_t begin) const {
+        return static_cast<T*>(data) + begin + std::int64_t{first} * N;
+    }
+    // use(v, index) for each that the row reaches, from origin() on.
     template <int N, int V, class Use>
     __device__ __forceinline__ void each(Use use) const {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            const unsigned vector = first + (static_cast<unsigned>(v) << tiles.lanes_log2);
-            if (vector < tiles.vectors) use(v, std::int64_t{vector} * N);
+            const int step = v << tiles.lanes_log2;
+            if (first + static_cast<unsigned>(step) < tiles.vectors) use(v, step * N);
         }
     }
 };
@@ -204,20 +208,21 @@ __device__ __forceinline__ void affine_wholes(const MixedAffineRows& p, const Ro
     constexpr int V = kMixedBatch;
     const WholeVector first = first_of_batch(tiles);
     if (first.row >= static_cast<unsigned>(tiles.rows) || first.vector >= tiles.vectors) return;
-    const TilePart part{p.shape, tiles, {p.shape, first.row, &p.places, true}, first.vector};
+    TilePart part{p.shape, tiles, {p.shape, first.row, &p.places, true}, first.vector};
     const L2Policy policy = l2_policy(p.keep);
     SideSlice<V> x, bias, scale, shift;
     x.load_or(0.0f, part, p.x, policy);
+    part.at.settle();
     if (p.shift.data != nullptr) shift.load_or(0.0f, part, p.shift, policy);
     if (p.scale.data != nullptr) scale.load_or(0.0f, part, p.scale);
     if (p.bias.data != nullptr) bias.load_or(0.0f, part, p.bias);
     affine_steps(p, bias, scale, shift, [](auto&) {}, x.widen(p.x).at);
     const std::int64_t begin = part.offset(p.out);
     with_wide_type(p.out.dtype, [&](auto* type) {
-        auto* out = static_cast<decltype(type)>(p.out.data) + begin;
-        part.each<kAffineWidth, V>([&](int v, std::int64_t at) {
-            store_aligned(out + at, from_floats<std::remove_pointer_t<decltype(type)>>(x.at[v]));
-        });
+        using Out = std::remove_pointer_t<decltype(type)>;
+        Out* out = part.origin<kAffineWidth, Out>(p.out.data, begin);
+        part.each<kAffineWidth, V>(
+            [&](int v, int index) { store_aligned(out + index, from_floats<Out>(x.at[v])); });
     });
 }
 // Where it is found out, too, whether vectors are whole.

@@ -51,6 +51,7 @@ class Row {
         x_.load(part, in.x, policy);
         if (sum) residual.load(part, in.residual, policy);
         if (kForm.beside && sum && gated) gate.load_or(1.0f, part, in.gate);
+        part.at.settle();
         if (kRoom) meanwhile();
         if (sum) {
             if (gated) [[unlikely]] {
@@ -84,25 +85,21 @@ class Row {
         return even + odd;
     }
 
-    const RowPart part;
+    RowPart part;
 
    private:
     static constexpr bool kRoom = V == 1 || V == 2;  // for more beside the row
 
     // Where the sums go that residual_out is given; null where it is absent.
     __device__ __forceinline__ T* sums(const RowInput& in) const {
-        return in.residual_out.data == nullptr
-                   ? nullptr
-                   : part.template origin<N, V>(part.template begin<T>(in.residual_out));
+        return in.residual_out.data == nullptr ? nullptr : part.template origin<N, T>(in.residual_out);
     }
     // x becomes the rounded sum of x · gate and r, which goes to residual_out too. A gate of T is read where it is used: most
     // often it is a row that many share, and comes from a cache.
     template <bool kGate, class Side>
     __device__ __forceinline__ void add(const RowInput& in, const RowSlice<T, N, V>& residual, Side& side) {
         T* const to = sums(in);
-        const T* gate = kGate && !kForm.beside
-                            ? part.template origin<N, V>(part.template begin<const T>(in.gate))
-                            : nullptr;
+        const T* gate = kGate && !kForm.beside ? part.template origin<N, const T>(in.gate) : nullptr;
         if constexpr (kGate && kForm.beside) side.widen(in.gate);
         part.template each<N, V>([&](int v, int index) {
             float x[N], r[N], g[N];

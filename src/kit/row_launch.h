@@ -28,6 +28,8 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
     RowOperand* mapped[kMaxRowOperands];
     std::size_t count = 0;
     std::uint8_t number = 0;
+    bool narrow = true;
+    const auto fits = [](std::int64_t stride) { return stride == static_cast<std::int32_t>(stride); };
     for (const BoundOperand& b : bound) {
         if (!*b.tensor) continue;
         RowOperand& operand = *b.operand;
@@ -36,12 +38,13 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
         operand.aligned = width > 1 && rows_aligned(*b.tensor, width);
         operand.single = b.tensor->numel() > 0 && b.tensor->dim(-1) == 1 && x.dim(-1) != 1;
         if (b.picks != nullptr && *b.picks) {
-            operand.stride = b.tensor->stride[0];
             operand.rows = RowsBy::picks;
+            operand.stride = static_cast<std::int32_t>(b.tensor->stride[0]);
+            places.of[operand.number].stride[0] = b.tensor->stride[0];
+            narrow = narrow && fits(b.tensor->stride[0]) && fits(b.tensor->shape[0]);
             places.picks = b.picks->data;  // one index for all that are picked
             places.picks_dtype = b.picks->dtype;
             places.table = b.tensor->shape[0];
-            shape.by = RowsBy::picks;
         } else {
             maps[count] = *map_rows(*b.tensor, x);
             all[count] = &maps[count];
@@ -50,9 +53,12 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
     }
     fold_maps({all, count});
     places.axes = std::max(1, maps[0].axes);
-    places.wide = places.axes > 1 && row_count(x) >> 31 != 0;
-    const bool placed = places.axes > 2 || places.wide;
-    if (placed) shape.by = RowsBy::place;
+    for (std::size_t i = 0; i < count && places.axes <= 2; ++i)
+        narrow = narrow && std::all_of(maps[i].stride, maps[i].stride + maps[i].axes, fits);
+    const bool many = row_count(x) >> 31 != 0;
+    const bool placed = places.axes > 2 || (places.axes > 1 && many) || !narrow;
+    places.wide = placed && many;
+    shape.by = placed ? RowsBy::place : places.picks != nullptr ? RowsBy::picks : RowsBy::strides;
     for (int axis = 1; axis < places.axes; ++axis) {
         if (!places.wide) places.size[axis] = Divisor::of(maps[0].size[axis]);
         places.wide_size[axis] = maps[0].size[axis];
@@ -60,9 +66,12 @@ inline void bind_rows(RowShape& shape, RowPlaces& places, const Tensor& x,
     shape.run = places.axes == 2 ? places.size[1] : Divisor::endless();
     for (std::size_t i = 0; i < count; ++i) {
         const std::int64_t* stride = maps[i].stride;
-        if (places.axes <= 2 && maps[i].axes > 0) mapped[i]->stride = stride[places.axes - 1];
-        if (places.axes == 2) mapped[i]->run_stride = stride[0];
-        if (placed) mapped[i]->rows = RowsBy::place;
+        if (placed) {
+            mapped[i]->rows = RowsBy::place;
+        } else {
+            if (maps[i].axes > 0) mapped[i]->stride = static_cast<std::int32_t>(stride[places.axes - 1]);
+            if (places.axes == 2) mapped[i]->run_stride = static_cast<std::int32_t>(stride[0]);
+        }
         std::copy(stride, stride + maps[i].axes, places.of[mapped[i]->number].stride);
     }
 }

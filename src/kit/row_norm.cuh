@@ -110,25 +110,32 @@ __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNor
     }
 }
 
-// y · (scale + offset) + shift of what a thread holds beside the row; one operand after the other, in `s`.
+// use(value), where value(v, i) is what a thread has of an operand beside the row: of `held`, which load() has asked for, or
+// the one that stands for all.
+template <int V, class Load, class Use>
+__device__ __forceinline__ void with_side(SideSlice<V>& held, float fill, const RowPart& part,
+                                          const RowOperand& operand, Load load, Use use) {
+    if (SideSlice<V>::is_one(operand)) {
+        const float one = SideSlice<V>::one(fill, part, operand);
+        return use([one](int, int) { return one; });
+    }
+    load();
+    held.widen(operand);
+    use([&held](int v, int i) { return held.at[v][i]; });
+}
+// y · (scale + offset) + shift of what a thread holds beside the row; one operand after the other, in `held`.
 template <int V>
-__device__ __forceinline__ void modulate_side(SideSlice<V>& y, SideSlice<V>& s, const RowPart& part,
+__device__ __forceinline__ void modulate_side(SideSlice<V>& y, SideSlice<V>& held, const RowPart& part,
                                               const RowAffine& map) {
     const auto step = [&](const RowOperand& operand, float fill, auto combine) {
-        const auto all = [&](auto value) {
+        const auto load = [&] { held.load_or(fill, part, operand); };
+        with_side(held, fill, part, operand, load, [&](auto value) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
 #pragma unroll
                 for (int i = 0; i < kOctet; ++i) y.at[v][i] = combine(y.at[v][i], value(v, i));
             }
-        };
-        if (SideSlice<V>::is_one(operand)) {
-            const float one = SideSlice<V>::one(fill, part, operand);
-            return all([&](int, int) { return one; });
-        }
-        s.load_or(fill, part, operand);
-        s.widen(operand);
-        all([&](int v, int i) { return s.at[v][i]; });
+        });
     };
     step(map.scale, map.no_scale(), [&](float a, float b) { return a * (b + map.offset); });
     step(map.shift, -0.0f, [](float a, float b) { return a + b; });
@@ -156,14 +163,19 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
         scale = static_scale(p.to);
     });
     group.begin();
-    const Moments m = statistics(row, group, [&] { shift.load_or(-0.0f, row.part, map.shift); });
-    y.widen(map.scale);
-    shift.widen(map.shift);
-    row.each([&](int v, int, const float (&x)[N]) {
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-            y.at[v][i] = (x[i] - m.shift) * m.scale * (y.at[v][i] + map.offset) + shift.at[v][i];
+    const Moments m = statistics(row, group, [&] {
+        if (!Side::is_one(map.shift)) shift.load_or(-0.0f, row.part, map.shift);
     });
+    y.widen(map.scale);
+    with_side(
+        shift, -0.0f, row.part, map.shift, [] {},
+        [&](auto add) {
+            row.each([&](int v, int, const float (&x)[N]) {
+#pragma unroll
+                for (int i = 0; i < N; ++i)
+                    y.at[v][i] = (x[i] - m.shift) * m.scale * (y.at[v][i] + map.offset) + add(v, i);
+            });
+        });
     if (p.modulated) modulate_side(y, shift, row.part, mod);
     store_beside(row, group, p.to, scale, y);
 }

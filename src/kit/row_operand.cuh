@@ -21,8 +21,9 @@ enum class RowsBy : std::uint8_t { strides, picks, place };
 // from memory a line at a time, which a small kernel waits for.
 struct RowOperand {
     void* data = nullptr;
-    std::int64_t stride = 0;  // elements from row to row of a run (RowShape::run); 0: one row that all share
-    std::int64_t run_stride = 0;  // from the first row of a run to that of the next
+    // Elements from row to row of a run (RowShape::run), and from the first row of a run to that of the next; 0: one row that
+    // all share. What 32 bits do not hold has a RowPlace.
+    std::int32_t stride = 0, run_stride = 0;
     DType dtype = DType::fp32;
     bool single = false;      // one element stands for all of its row
     bool aligned = false;     // every row begins where a vector may be moved whole
@@ -91,7 +92,8 @@ __device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places
     return at + rest * place.stride[0];
 }
 
-// What an index says for a row, as it lies in memory: asked for early, understood where it is needed.
+// What an index says for a row: asked for early, as it lies in memory, and understood once (settle) when more loads are on
+// their way.
 struct RowPick {
     unsigned low = 0, high = 0;
 
@@ -103,17 +105,21 @@ struct RowPick {
             low = kit::load(static_cast<const unsigned*>(places.picks) + row);
         }
     }
-    // The row of the tables.
-    __device__ __forceinline__ std::int64_t row(const RowPlaces& places) const {
+    // From now on it is the row of the tables.
+    __device__ __forceinline__ void settle(const RowPlaces& places) {
         std::int64_t pick = static_cast<std::int32_t>(low);
-        if (places.picks_dtype == DType::int64)
-            pick = static_cast<std::int64_t>(std::uint64_t{high} << 32 | low);
-        return pick < 0 ? 0 : pick < places.table ? pick : places.table - 1;
+        if (places.picks_dtype == DType::int64) pick = wide();
+        pick = pick < 0 ? 0 : pick < places.table ? pick : places.table - 1;
+        low = static_cast<unsigned>(pick);
+        high = static_cast<unsigned>(pick >> 32);
+    }
+    __device__ __forceinline__ std::int64_t wide() const {
+        return static_cast<std::int64_t>(std::uint64_t{high} << 32 | low);
     }
 };
 
 // A row of x as its run and its place there. `places`: null where every operand has its two strides. `few`: there are fewer
-// than 2^31 rows, and no operand has a RowPlace, which spares registers.
+// than 2^31 rows, also of a table, and no operand has a RowPlace, which spares registers.
 struct RunRow {
     const RowPlaces* const places;
     const bool few;
@@ -123,25 +129,39 @@ struct RunRow {
 
     __device__ __forceinline__ RunRow(const RowShape& shape, std::int64_t of, const RowPlaces* where,
                                       bool are_few)
-        : places(where), few(are_few), row(of), run(shape.run.quotient(static_cast<unsigned>(of))) {
+        : places(where),
+          few(are_few),
+          row(few ? static_cast<unsigned>(of) : of),
+          run(shape.run.quotient(static_cast<unsigned>(of))) {
         within = few ? static_cast<unsigned>(of) - run * shape.run.divisor
                      : of - static_cast<std::int64_t>(run) * shape.run.divisor;
-        if (places != nullptr && places->picks != nullptr && of < shape.rows) pick.load(*places, of);
+        if (picks() && row < shape.rows) pick.load(*places, row);
+        if (!few) settle();
+    }
+    // Before the first offset of an operand that is picked, where rows are few.
+    __device__ __forceinline__ void settle() {
+        if (picks()) pick.settle(*places);
     }
     __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowOperand& operand) const {
         if (places != nullptr && shape.by != RowsBy::strides && operand.rows != RowsBy::strides) {
-            if (few || operand.rows == RowsBy::picks) return pick.row(*places) * operand.stride;
-            return scattered_offset(*places, operand, row);
+            if (few) return std::int64_t{static_cast<std::int32_t>(pick.low)} * operand.stride;
+            if (operand.rows == RowsBy::place) return scattered_offset(*places, operand, row);
+            return pick.wide() * places->of[operand.number].stride[0];
         }
-        return within * operand.stride + run * operand.run_stride;
+        const std::int64_t begin = std::int64_t{static_cast<std::int32_t>(run)} * operand.run_stride;
+        if (few) return begin + std::int64_t{static_cast<std::int32_t>(within)} * operand.stride;
+        return begin + within * operand.stride;
     }
+
+   private:
+    __device__ __forceinline__ bool picks() const { return places != nullptr && places->picks != nullptr; }
 };
 
 // Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row
 // has dim 0: it loads and stores nothing but takes part in reductions.
 struct RowPart {
     const RowShape& shape;
-    const RunRow at;
+    RunRow at;
     std::int64_t dim;
     int first, step;
     bool present;
@@ -171,28 +191,35 @@ struct RowPart {
         return (static_cast<int>(dim) / N - first + step - 1) / step;
     }
 
-    // What a thread's indices are counted from: the row's first element. A thread whose registers are full counts from
-    // its own first vector: slot v is v · step · N from there for all threads alike, so none keeps V indices.
-    template <int N, int V, class T>
-    __device__ __forceinline__ T* origin(T* row_begin) const {
-        return fills_registers(V) ? row_begin + first * N : row_begin;
+    // What a thread's indices are counted from: its own first vector, of an operand whose row begins at element `begin`.
+    // Slot v is v · step · N from there for all threads alike: one addition to an address, which the compiler is kept from
+    // taking apart.
+    template <int N, class T>
+    __device__ __forceinline__ T* origin(void* data, std::int64_t begin) const {
+        const std::int64_t bytes = (begin + first * N) * static_cast<std::int64_t>(sizeof(T));
+        return reinterpret_cast<T*>(static_cast<char*>(data) + opaque(bytes));
+    }
+    template <int N, class T>
+    __device__ __forceinline__ T* origin(const RowOperand& operand) const {
+        return origin<N, T>(operand.data, offset(operand));
     }
 
-    // Where slot v of V lies from there.
-    template <int N, int V>
+    // Where slot v lies from there.
+    template <int N>
     __device__ __forceinline__ int index(int v) const {
-        return fills_registers(V) ? v * step * N : (first + v * step) * N;
+        return v * step * N;
     }
 
-    // use(slot, index) for each vector of the thread, V at most; it lies at origin() + index.
+    // use(slot, index) for each vector of the thread, V at most; it lies at origin() + index. A thread whose registers are
+    // full counts its slots, and so keeps no V answers.
     template <int N, int V, class Use>
     __device__ __forceinline__ void each(Use use) const {
         static_assert(V > 0);
         const int held = fills_registers(V) ? slots<N>() : 0;
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            const int at = index<N, V>(v);
-            if (fills_registers(V) ? v < held : at < static_cast<int>(dim)) use(v, at);
+            const bool there = fills_registers(V) ? v < held : (first + v * step) * N < static_cast<int>(dim);
+            if (there) use(v, index<N>(v));
         }
     }
 
@@ -216,7 +243,7 @@ class RowSlice {
     // Of an operand that is there. `policy`: none or an L2Policy.
     template <class... Policy>
     __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, Policy... policy) {
-        const T* data = part.origin<N, V>(part.begin<const T>(from));
+        const T* data = part.origin<N, const T>(from);
         from_ = data;
         part.each<N, V>([&](int v, int index) {
             if (kHeld < V && v >= kHeld) return;
@@ -243,7 +270,7 @@ class RowSlice {
         static_assert(V % kHeld == 0);
         const int later = (v + kHeld) % V;
         if ((later < v && !again) || from_ == nullptr || later >= part.slots<N>()) return;
-        held_[place(v)] = load_words<N>(from_ + part.index<N, V>(later));
+        held_[place(v)] = load_words<N>(from_ + part.index<N>(later));
     }
 
     // Holds `words` in slot v from now on.

@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
     const std::int64_t begin = row.part.offset(to);
     const auto store_all = [&](auto* type, bool scaled) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = row.part.template origin<N, V>(static_cast<Out*>(to.data) + begin);
+        Out* out = row.part.template origin<N, Out>(to.data, begin);
         row.each([&](int v, int index, float (&x)[N]) {
             map(v, index, x);
             if (scaled) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void store_beside(const Row& row, Group<kScope>& grou
     const std::int64_t begin = row.part.offset(to.out);
     with_one_of<bf16, half, e4m3, float>(to.out.dtype, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = static_cast<Out*>(to.out.data) + begin;
+        Out* out = row.part.template origin<kOctet, Out>(to.out.data, begin);
         row.part.template each<kOctet, V>([&](int v, int index) {
             float values[kOctet];
 #pragma unroll

@@ -41,10 +41,10 @@ class SideSlice {
         }
         const std::int64_t begin = part.offset(from);
         if (from.dtype == DType::fp32) {
-            fetch(part, static_cast<const float*>(from.data) + begin, policy...);
+            fetch<float>(part, from.data, begin, policy...);
         } else {
             // Or fp16: what counts here is the size.
-            fetch(part, static_cast<const bf16*>(from.data) + begin, policy...);
+            fetch<bf16>(part, from.data, begin, policy...);
         }
     }
     __device__ __forceinline__ SideSlice& widen(const RowOperand& from) {
@@ -55,16 +55,20 @@ class SideSlice {
     // Tells L2 of what load_or will ask for, where it is not rows that others share.
     __device__ __forceinline__ static void announce(const RowPart& part, const RowOperand& later) {
         if (is_one(later) || later.stride == 0 || later.rows == RowsBy::picks) return;
-        const int bytes = stored_bytes(later.dtype);
-        const char* from = static_cast<const char*>(later.data) + part.offset(later) * bytes;
+        const bool wide = later.dtype == DType::fp32;
+        const std::int64_t begin = part.offset(later) + part.first * kOctet;
+        const char* from = static_cast<const char*>(later.data) + (wide ? begin * 4 : begin * 2);
+        const int bytes = wide ? 4 : 2;
         part.each<kOctet, V>([&](int, int index) { prefetch_l2(from + index * bytes); });
     }
 
    private:
-    template <class Part, class T, class... Policy>
-    __device__ __forceinline__ void fetch(const Part& part, const T* row, Policy... policy) {
-        part.template each<kOctet, V>([&](int v, auto index) {
-            fetch_whole<sizeof(T) == 4>(reinterpret_cast<const char*>(row + index), at[v], policy...);
+    template <class T, class Part, class... Policy>
+    __device__ __forceinline__ void fetch(const Part& part, void* data, std::int64_t begin,
+                                          Policy... policy) {
+        const T* from = part.template origin<kOctet, const T>(data, begin);
+        part.template each<kOctet, V>([&](int v, int index) {
+            fetch_whole<sizeof(T) == 4>(reinterpret_cast<const char*>(from + index), at[v], policy...);
         });
     }
 };

@@ -55,6 +55,14 @@ __device__ __forceinline__ Words<T, N> opaque(Words<T, N> words) {
     return words;
 }
 
+// The same number, but the compiler cannot tell what it is the sum of.
+__device__ __forceinline__ std::int64_t opaque(std::int64_t number) {
+#if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)
+    asm("" : "+l"(number));
+#endif
+    return number;
+}
+
 // The address must be aligned to alignof(Vec<T, N>). `policy`: none or an L2Policy.
 template <int N, class T, class... Policy>
 __device__ __forceinline__ Words<T, N> load_words(const T* from, Policy... policy) {
