@@ -234,8 +234,15 @@ TEST_F(Emulator, TheLimitsOfTheDevice) {
                 AllOf(HasSubstr("nothing"), HasSubstr("(1025,1,1) threads")));
     EXPECT_THAT(fault({.grid = 1, .block = dim3(64, 32)}), HasSubstr("(64,32,1) threads"));
     EXPECT_THAT(fault({.grid = 1, .block = dim3(1, 1, 65)}), HasSubstr("(1,1,65) threads"));
+    EXPECT_THAT(fault({.grid = 1, .block = dim3(1, 1024)}), IsEmpty());
+    EXPECT_THAT(fault({.grid = 1, .block = dim3(1, 1, 64)}), IsEmpty());
+    EXPECT_THAT(fault({.grid = 1, .block = dim3(1, 1025)}), HasSubstr("(1,1025,1) threads"));
+    EXPECT_THAT(fault({.grid = 1, .block = dim3(32, 0)}), HasSubstr("(32,0,1) threads"));
     EXPECT_THAT(fault({.grid = 0, .block = 32}), HasSubstr("a grid of (0,1,1)"));
+    EXPECT_THAT(fault({.grid = dim3(1, 0), .block = 32}), HasSubstr("a grid of (1,0,1)"));
+    EXPECT_THAT(fault({.grid = dim3(1, 1, 0), .block = 32}), HasSubstr("a grid of (1,1,0)"));
     EXPECT_THAT(fault({.grid = dim3(1, 65536), .block = 32}), HasSubstr("a grid of (1,65536,1)"));
+    EXPECT_THAT(fault({.grid = dim3(1, 1, 65536), .block = 32}), HasSubstr("a grid of (1,1,65536)"));
     EXPECT_THAT(fault({.grid = 6, .block = 32, .cluster = 4}), HasSubstr("clusters of 4 in a grid of 6"));
     EXPECT_THAT(fault({.grid = 16, .block = 32, .cluster = 16}), HasSubstr("clusters of 16"));
     EXPECT_THAT(fault({.grid = 1, .block = 32, .dynamic_shared = 227 * 1024 + 1}), HasSubstr("232449 bytes"));

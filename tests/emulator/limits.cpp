@@ -90,6 +90,10 @@ __global__ void init_under_a_wait() {
     if (threadIdx.x == 0) kit::mbarrier_init(&barrier, 1);
 }
 
+__global__ void init_between_words() {
+    kit::mbarrier_init(reinterpret_cast<kit::Mbarrier*>(kit::dynamic_shared<char>() + 4), 1);
+}
+
 __global__ void init_for(unsigned arrivals) {
     kit::mbarrier_init(&kit::block_shared<kit::Mbarrier>(), arrivals);
 }
@@ -109,6 +113,9 @@ TEST_F(Emulator, WhatAnMbarrierCannotBe) {
     auto elsewhere = std::make_unique<kit::Mbarrier>();
     EXPECT_THAT(run(init_elsewhere, elsewhere.get()), names("k", "outside of this block's shared memory"));
     EXPECT_THAT(run(init_under_a_wait), names("k", "where a thread waits"));
+    EXPECT_THAT(
+        fault_of([] { kit::launch("k", init_between_words, {.block = 1, .dynamic_shared = 64}, Stream{}); }),
+        names("k", "mbarrier_init: address"));
 }
 
 // ---- shared memory ----

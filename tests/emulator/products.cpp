@@ -136,7 +136,8 @@ std::string run_refill() {
 
 TEST_F(Emulator, NeitherOperandMayBeOverwrittenWhileItIsMultiplied) {
     EXPECT_THAT(run_refill<Refill::waits>(), IsEmpty());
-    const auto found = names("refill", "bulk_load overwrites shared memory that is still read by wgmma");
+    const auto found =
+        names("refill", "bulk_load overwrites shared memory that is still read by wgmma (products.cpp:");
     EXPECT_THAT(run_refill<Refill::a>(), found);
     EXPECT_THAT(run_refill<Refill::b>(), found);
 }
@@ -165,8 +166,9 @@ TEST_F(Emulator, ACopyOnItsWayMustNotBePassedOn) {
     };
     EXPECT_THAT(run(true), IsEmpty());
     EXPECT_EQ(out, in);
-    EXPECT_THAT(run(false),
-                names("pass_on", "bulk_store reads shared memory into which is on its way bulk_load"));
+    EXPECT_THAT(
+        run(false),
+        names("pass_on", "bulk_store reads shared memory into which is on its way bulk_load (products.cpp:"));
 }
 
 // ---- who issues it, and where the operands are ----
@@ -259,16 +261,47 @@ TEST_F(Emulator, ADescriptorIsOfDynamicSharedMemory) {
                 names("k", "reaches byte 4096 of 4096 bytes"));
 }
 
+// Of two copies of 16 bytes one alone is expected: the phase ends without the other.
+__global__ void expect_one_of_two(const int* in, bool both) {
+    kit::Mbarrier& landed = kit::block_shared<kit::Mbarrier>();
+    char* values = kit::align_shared<128>(kit::dynamic_shared<char>());
+    kit::mbarrier_init(&landed, 1);
+    kit::fence_mbarrier_init();
+    kit::mbarrier_arrive_expect(&landed, both ? 32 : 16);
+    kit::bulk_load(values, in, 16, &landed);
+    kit::bulk_load(values + 16, in, 16, &landed);
+    kit::mbarrier_wait(&landed, 0);
+    kit::mbarrier_arrive_expect(&landed, both ? 0 : 16);
+    kit::mbarrier_wait(&landed, 1);
+}
+
+TEST_F(Emulator, APhaseThatEndsWithoutACopyIssuedInIt) {
+    alignas(16) const int in[4] = {};
+    const auto run = [&](bool both) {
+        return fault_of([&] {
+            kit::launch("one", expect_one_of_two, {.block = 1, .dynamic_shared = 256}, Stream{}, &in[0],
+                        both);
+        });
+    };
+    EXPECT_THAT(run(true), IsEmpty());
+    EXPECT_THAT(run(false), names("one", "was issued in phase 0, which has ended without it"));
+}
+
 // ---- copies for other blocks ----
 
 struct Two {
     kit::Mbarrier at[2];
 };
 
-// Asks for a copy into both blocks, with the fault before the other is there.
-__global__ void load_for_both(const __grid_constant__ kit::TensorMap map, bool waits) {
+struct alignas(128) Box {
+    char bytes[512];
+};
+
+// Asks for a copy into the blocks of `ranks`, with the fault before the other is there.
+template <bool kFixed>
+__global__ void load_for_both(const __grid_constant__ kit::TensorMap map, bool waits, uint16_t ranks) {
     Two& landed = kit::block_shared<Two>();
-    char* box = kit::align_shared<1024>(kit::dynamic_shared<char>());
+    char* box = kFixed ? kit::block_shared<Box>().bytes : kit::align_shared<128>(kit::dynamic_shared<char>());
     if (threadIdx.x == 0) {
         kit::mbarrier_init(&landed.at[1], 1);
         kit::fence_mbarrier_init();
@@ -276,25 +309,29 @@ __global__ void load_for_both(const __grid_constant__ kit::TensorMap map, bool w
     }
     if (waits) kit::cluster_sync();
     if (threadIdx.x == 0 && kit::cluster_rank() == 0) {
-        kit::tma_load_multicast(box, map, &landed.at[1], {0, 0}, 0b11);
+        kit::tma_load_multicast(box, map, &landed.at[1], {0, 0}, ranks);
     }
     kit::mbarrier_wait(&landed.at[1], 0);
     kit::cluster_sync();
 }
 
-TEST_F(Emulator, ACopyForAnotherBlockNeedsItsBarrier) {
+TEST_F(Emulator, ACopyForAnotherBlockNeedsItsMemoryAndBarrier) {
     alignas(16) static std::array<char, 512> data;
-    kit::TensorLayout layout{.data = data.data(), .axes = 2, .swizzle = Swizzle::bytes128};
+    kit::TensorLayout layout{.data = data.data(), .axes = 2, .swizzle = Swizzle::none};
     layout.size[0] = layout.box[0] = 64, layout.size[1] = layout.box[1] = 4;
     layout.stride[0] = 2, layout.stride[1] = 128;
     const auto map = kit::tensor_map("test", layout);
-    const auto run = [&](bool waits) {
+    const auto run = [&](auto kernel, bool waits, uint16_t ranks = 0b11) {
         const kit::LaunchShape shape{.grid = 2, .block = 32, .cluster = 2, .dynamic_shared = 2048};
-        return fault_of([&] { kit::launch("both", load_for_both, shape, Stream{}, map, waits); });
+        return fault_of([&] { kit::launch("both", kernel, shape, Stream{}, map, waits, ranks); });
     };
-    EXPECT_THAT(run(true), IsEmpty());
+    EXPECT_THAT(run(load_for_both<false>, true), IsEmpty());
+    EXPECT_THAT(run(load_for_both<true>, true), IsEmpty());
+    EXPECT_THAT(run(load_for_both<false>, true, 0), names("both", "to the blocks 0x0 of a cluster of 2"));
+    EXPECT_THAT(run(load_for_both<false>, true, 0b111), names("both", "to the blocks 0x7 of a cluster of 2"));
+    EXPECT_THAT(run(load_for_both<true>, false, 0b10), names("both", "no such shared memory in the block"));
     if (kAsan) GTEST_SKIP() << "dies of the first byte that the copy would write";
-    EXPECT_THAT(run(false), names("both", "no such barrier in the block"));
+    EXPECT_THAT(run(load_for_both<false>, false), names("both", "no such barrier in the block"));
 }
 
 }  // namespace

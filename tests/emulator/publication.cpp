@@ -9,6 +9,7 @@
 #include "kit/ptx/mbarrier.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/tma.cuh"
+#include "kit/ptx/wgmma.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -202,6 +203,56 @@ TEST_F(Emulator, AnOperationReadsEveryWord) {
     expect_race_at_word<3>();
 }
 
+// Of A a warp multiplies 16 rows, which it may have written without the others' knowledge; with the fault another has.
+template <kit::Major kA, Fault F>
+__global__ void multiply_own_rows(float* out) {
+    char* tile = kit::align_shared<1024>(kit::dynamic_shared<char>());
+    auto* b = reinterpret_cast<kit::bf16*>(tile + 64 * 128);
+    for (int i = static_cast<int>(threadIdx.x); i < 16 * 64; i += 128) b[i] = kit::bf16(1.0f);
+    kit::fence_proxy_async();
+    __syncthreads();
+    const unsigned lane = threadIdx.x % 32, warp = (threadIdx.x / 32 + (F == kPlanted)) % 4;
+    for (unsigned i = lane; i < 16 * 8; i += 32) {
+        // K-major: the rows' chunks. MN-major: of each k the two chunks along M, as the swizzle places them.
+        const unsigned at =
+            kA == kit::Major::k ? warp * 16 * 8 + i : i / 8 * 8 + ((2 * warp + i % 2) ^ i / 8 % 8);
+        if (kA == kit::Major::mn && i % 8 > 1) continue;
+        auto* chunk = reinterpret_cast<kit::bf16*>(tile + at * 16);
+        for (int j = 0; j < 8; ++j) chunk[j] = kit::bf16(1.0f);
+    }
+    kit::fence_proxy_async();
+    __syncwarp();
+    float sums[8] = {};
+    kit::wgmma_fence();
+    kit::wgmma<kit::bf16, kit::bf16, 16, kA>(sums, kit::matrix_descriptor(tile, kit::Swizzle::bytes128, 1024),
+                                             kit::matrix_descriptor(b, kit::Swizzle::bytes128, 1024), false);
+    kit::wgmma_commit();
+    kit::wgmma_wait<0>();
+    for (int i = 0; i < 8; ++i) out[threadIdx.x * 8 + i] = sums[i];
+}
+
+template <kit::Major kA>
+void expect_rows_of_their_own() {
+    const auto run = [](auto kernel) {
+        std::vector<float> out(1024);
+        const std::string fault = fault_of([&] {
+            kit::launch("rows", kernel, {.block = 128, .dynamic_shared = 80 * 128 + 1024}, Stream{},
+                        out.data());
+        });
+        EXPECT_TRUE(!fault.empty() || out == std::vector<float>(1024, 16.0f));
+        return fault;
+    };
+    EXPECT_THAT(run(multiply_own_rows<kA, kNone>), IsEmpty());
+    if (kTsan) {
+        EXPECT_THAT(run(multiply_own_rows<kA, kPlanted>), races("rows"));
+    }
+}
+
+TEST_F(Emulator, AWarpMultipliesRowsOfItsOwn) {
+    expect_rows_of_their_own<kit::Major::k>();
+    expect_rows_of_their_own<kit::Major::mn>();
+}
+
 // ---- what has been waited for ----
 
 // Two stores in a group each; the wait is for the older. Late: when both have landed already.
@@ -223,7 +274,7 @@ __global__ void wait_for_one(int* out, int* seen) {
 }
 
 template <bool kPlanted>
-__global__ void write_over_one(int* out) {
+__global__ void write_over_one(int* out, int* seen) {
     int* values = reinterpret_cast<int*>(kit::align_shared<128>(kit::dynamic_shared<char>()));
     for (int i = 0; i < 8; ++i) values[i] = i + 1;
     kit::fence_proxy_async();
@@ -233,6 +284,7 @@ __global__ void write_over_one(int* out) {
     }
     kit::bulk_wait_sources<1>();
     values[kPlanted ? 4 : 0] = 100;
+    if (!kTsan) *seen = out[0];  // which is a race
     kit::bulk_wait<0>();
 }
 
@@ -245,12 +297,14 @@ TEST_F(Emulator, AWaitForAllButTheNewestGroupIsForTheOlder) {
         return fault_of([&] { kit::launch("look", kernel, shape, Stream{}, &out[0], &seen); });
     };
     const auto write = [&](auto kernel) {
-        return fault_of([&] { kit::launch("write", kernel, shape, Stream{}, &out[0]); });
+        return fault_of([&] { kit::launch("write", kernel, shape, Stream{}, &out[0], &seen); });
     };
     EXPECT_THAT(look(wait_for_one<Look::right>), IsEmpty());
     EXPECT_EQ(seen, 1);
     EXPECT_THAT(out, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+    std::fill_n(out, 8, 0);
     EXPECT_THAT(write(write_over_one<false>), IsEmpty());
+    EXPECT_EQ(seen, kTsan ? 1 : 0) << "its source has been read, and it has not landed";
     EXPECT_THAT(out, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
     EXPECT_THAT(write(write_over_one<true>), names("write", "after the operation was issued"));
     const std::string early = look(wait_for_one<Look::at_the_newest>);
