@@ -180,8 +180,8 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     store_beside(row, group, p.to, scale, y);
 }
 
-// All else: rows of another dtype than their residual or output, fp32 rows with other operands, single elements, tanh, two
-// outputs, rows that are no whole vectors, and those that no registers hold.
+// All else: rows of another dtype than their residual, of three axes or far apart, tanh, two outputs, scales of groups, rows
+// that are no whole vectors, and those that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
@@ -214,8 +214,8 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
 //         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
-//         modulation and gate are of any dtype of 16 or 32 bits, and rows of any place. Mixed: scales of groups: no row
-//         is ragged
+//         modulation and gate are of any dtype of 16 or 32 bits, one element or rows that an index picks, and out is of 16
+//         bits, fp32 or e4m3. Mixed: scales of groups: no row is ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();
