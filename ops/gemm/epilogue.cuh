@@ -60,11 +60,14 @@ __device__ __forceinline__ void with_activation(const Epilogue& e, F use) {
 // Four neighbours of a row as they are stored: 16-bit elements in x and y. Unpacked they would be waited for where they are
 // loaded; so all that a result needs is on its way at once.
 using StoredFour = uint4;
-__device__ __forceinline__ StoredFour load_four(DType dtype, const void* data, int64_t index, int count, bool vectors) {
+__device__ __forceinline__ StoredFour load_four(DType dtype, const void* data, int64_t index, int count,
+                                                bool vectors) {
     StoredFour four = {};
     if (vectors && count >= 4) {
-        if (dtype == DType::fp32) return kit::load(reinterpret_cast<const uint4*>(static_cast<const float*>(data) + index));
-        const uint2 half = kit::load(reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + index));
+        if (dtype == DType::fp32)
+            return kit::load(reinterpret_cast<const uint4*>(static_cast<const float*>(data) + index));
+        const uint2 half =
+            kit::load(reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + index));
         four.x = half.x, four.y = half.y;
         return four;
     }
@@ -92,57 +95,50 @@ __device__ __forceinline__ void load_addends(const Epilogue& e, Four& four) {
     four.bias = load(e.bias);
     four.up_bias = load(e.up_bias);
     if (e.residual != nullptr) {
-        four.residual = load_four(e.residual_dtype, e.residual, four.row * e.residual_stride + four.column, four.count,
-                                  e.residual_vectors);
+        four.residual = load_four(e.residual_dtype, e.residual, four.row * e.residual_stride + four.column,
+                                  four.count, e.residual_vectors);
     }
 }
 
-// Adds `added` of each to `value` of it: the dtype is asked for once.
-template <int kFours>
-__device__ __forceinline__ void add_stored(DType dtype, Four (&fours)[kFours], StoredFour Four::*added,
-                                           float (Four::*value)[4]) {
+// Adds four elements as they are stored.
+__device__ __forceinline__ void add_stored(DType dtype, const StoredFour& stored, float (&value)[4]) {
     kit::with_wide_type(dtype, [&](auto* type) {
+        kit::Vec<std::remove_pointer_t<decltype(type)>, 4> elements;
+        memcpy(static_cast<void*>(&elements), &stored, sizeof(elements));
 #pragma unroll
-        for (Four& four : fours) {
-            kit::Vec<std::remove_pointer_t<decltype(type)>, 4> elements;
-            memcpy(static_cast<void*>(&elements), &(four.*added), sizeof(elements));
-#pragma unroll
-            for (int i = 0; i < 4; ++i) (four.*value)[i] += kit::to_float(elements[i]);
-        }
+        for (int i = 0; i < 4; ++i) value[i] += kit::to_float(elements[i]);
     });
 }
 
-// use(value, up) for each of them.
-template <int kFours, class F>
-__device__ __forceinline__ void for_each_result(Four (&fours)[kFours], F use) {
+__device__ __forceinline__ void scale_and_bias(float scale, const Bias& bias, const StoredFour& stored,
+                                               float (&value)[4]) {
 #pragma unroll
-    for (Four& four : fours) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) use(four.value[i], four.up[i]);
-    }
+    for (int i = 0; i < 4; ++i) value[i] *= scale;
+    if (bias.data != nullptr) add_stored(bias.dtype, stored, value);
 }
 
 // For kernels that hold four neighbouring sums. `up` is not looked at where nothing is gated.
-template <int kFours>
-__device__ __forceinline__ void finish_fours(const Epilogue& e, const Scales& s, Four (&fours)[kFours]) {
-    for_each_result(fours, [&](float& value, float& up) { value *= s.product, up *= s.up; });
-    if (e.bias.data != nullptr) add_stored(e.bias.dtype, fours, &Four::bias, &Four::value);
-    with_activation(e, [&](auto activate) { for_each_result(fours, [&](float& value, float&) { value = activate(value); }); });
+__device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, Four& four) {
+    float (&value)[4] = four.value;
+    scale_and_bias(s.product, e.bias, four.bias, value);
+    with_activation(e, [&](auto activate) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) value[i] = activate(value[i]);
+    });
     if (e.gated) {
-        if (e.up_bias.data != nullptr) add_stored(e.up_bias.dtype, fours, &Four::up_bias, &Four::up);
-        for_each_result(fours, [&](float& value, float& up) { value *= up; });
+        scale_and_bias(s.up, e.up_bias, four.up_bias, four.up);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) value[i] *= four.up[i];
     }
-    if (e.residual != nullptr) add_stored(e.residual_dtype, fours, &Four::residual, &Four::value);
-    if (e.out_scale != nullptr) for_each_result(fours, [&](float& value, float&) { value *= s.inverse_out; });
+    if (e.residual != nullptr) add_stored(e.residual_dtype, four.residual, value);
+    if (e.out_scale != nullptr) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) value[i] *= s.inverse_out;
+    }
     kit::with_type(e.out_dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-#pragma unroll
-        for (const Four& four : fours) {
-            if (four.count > 0) {
-                kit::store_vector(static_cast<T*>(e.out) + four.row * e.out_stride + four.column,
-                                  kit::from_floats<T>(four.value), four.count, e.out_vectors);
-            }
-        }
+        kit::store_vector(static_cast<T*>(e.out) + four.row * e.out_stride + four.column,
+                          kit::from_floats<T>(value), four.count, e.out_vectors);
     });
 }
 

@@ -84,12 +84,12 @@ __global__ void __launch_bounds__(kFmaThreads, 2) fma_gemm(const __grid_constant
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (row + r + i >= args.m || left <= 0) continue;
-        Four four[1] = {};
-        four[0].row = row + r + i, four[0].column = column + c, four[0].count = left < 4 ? static_cast<int>(left) : 4;
+        Four four = {};
+        four.row = row + r + i, four.column = column + c, four.count = left < 4 ? static_cast<int>(left) : 4;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) four[0].value[j] = sums[i][j], four[0].up[j] = up[i][j];
-        load_addends(args.epilogue, four[0]);
-        finish_fours(args.epilogue, scales, four);
+        for (int j = 0; j < 4; ++j) four.value[j] = sums[i][j], four.up[j] = up[i][j];
+        load_addends(args.epilogue, four);
+        finish_four(args.epilogue, scales, four);
     }
 }
 

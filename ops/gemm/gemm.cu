@@ -102,15 +102,14 @@ std::string describe_fma(const Gemm&, const DeviceInfo&) { return "64x64 fp32 mu
 
 const RegisterImplementations<Gemm> kKernels{
     kit::kTarget,
-    {
-        {"skinny", gemm::skinny_decline, describe_skinny, launch_gemm_skinny},
+    {{"skinny", gemm::skinny_decline, describe_skinny, launch_gemm_skinny},
 #if !defined(WEFT_EMULATOR)
-        {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, gemm::cublaslt_launch,
-         gemm::cublaslt_prepare},
+     {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, gemm::cublaslt_launch,
+      gemm::cublaslt_prepare},
 #endif
-        {"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
-        {"mma_sync", gemm::mma_decline, describe_mma, launch_mma},
-        {"fma", never_decline, describe_fma, launch_fma}}};
+     {"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
+     {"mma_sync", gemm::mma_decline, describe_mma, launch_mma},
+     {"fma", never_decline, describe_fma, launch_fma}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

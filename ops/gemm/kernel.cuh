@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     float* parked = reinterpret_cast<float*>(ring);
     park_sums<Shape>(parked, sums);
     await_parked(args.splits);
-    finish_parked<1>(args.epilogue,
+    finish_parked(args.epilogue,
                   {.at = parked,
                    .stride = Shape::kSumStride,
                    .group = 8,

@@ -32,44 +32,44 @@ __device__ __forceinline__ void sum_parts(float (&value)[4], float* from, int sp
 #pragma unroll
     for (int rank = 0; rank < kMostParts; ++rank) {
         if (rank >= splits) break;
-        value[0] += parts[rank].x, value[1] += parts[rank].y, value[2] += parts[rank].z, value[3] += parts[rank].w;
+        value[0] += parts[rank].x, value[1] += parts[rank].y, value[2] += parts[rank].z,
+            value[3] += parts[rank].w;
     }
 }
 
 // Asks for what results `index` of the tile are made of. None where the matrix ends before them.
-__device__ __forceinline__ Four take_four(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n, int index,
-                                          int splits) {
+__device__ __forceinline__ Four take_four(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n,
+                                          int index, int splits) {
     const int fours = sums.features / 4, token = index / fours, f = index % fours * 4;
     Four four = {};
     four.row = sums.token + token;
     four.column = sums.feature + f;
-    if (token >= sums.tokens || four.row >= m || four.column >= n) return four;
+    if (four.row >= m || four.column >= n) return four;
     four.count = static_cast<int>(min(n - four.column, int64_t{4}));
     load_addends(e, four);
-    float* from = sums.at + token * sums.stride + (e.gated ? f / sums.group * 2 * sums.group + f % sums.group : f);
+    float* from =
+        sums.at + token * sums.stride + (e.gated ? f / sums.group * 2 * sums.group + f % sums.group : f);
     sum_parts(four.value, from, splits);
     if (e.gated) sum_parts(four.up, from + sums.group, splits);
     return four;
 }
 
 // By all threads of the blocks that share a tile: until the sums of all are parked; until nobody reads them any more.
-__device__ __forceinline__ void await_parked(int splits) { splits > 1 ? kit::cluster_sync() : __syncthreads(); }
+__device__ __forceinline__ void await_parked(int splits) {
+    splits > 1 ? kit::cluster_sync() : __syncthreads();
+}
 __device__ __forceinline__ void release_parked(int splits) {
     if (splits > 1) kit::cluster_sync();
 }
 
-// Writes this block's part of the results, between the two. By its threads numbered from 0 to `threads`, each of which has
-// what kFours times four results are made of on its way at once.
-template <int kFours>
-__device__ __forceinline__ void finish_parked(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n, int rank,
-                                              int splits, int thread, int threads) {
+// Writes this block's part of the results, between the two. By its threads numbered from 0 to `threads`.
+__device__ __forceinline__ void finish_parked(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n,
+                                              int rank, int splits, int thread, int threads) {
     const Scales scales = load_scales(e);
-    const int count = sums.tokens * (sums.features / 4), step = threads * splits;
-    for (int i = rank * threads + thread; i < count; i += kFours * step) {
-        Four fours[kFours];
-#pragma unroll
-        for (int j = 0; j < kFours; ++j) fours[j] = take_four(e, sums, m, n, i + j * step, splits);
-        finish_fours(e, scales, fours);
+    const int count = sums.tokens * (sums.features / 4);
+    for (int i = rank * threads + thread; i < count; i += threads * splits) {
+        Four four = take_four(e, sums, m, n, i, splits);
+        if (four.count > 0) finish_four(e, scales, four);
     }
 }
 

@@ -34,10 +34,12 @@ void launch_gemm_skinny(const Gemm& op, Context& context) {
                                .epilogue = epilogue_of(op, p),
                                .row_bytes = static_cast<int>(bytes(op.b.dtype, p.k)),
                                .config = config};
-    const auto blocks = static_cast<unsigned>(gemm::ceil_div(p.n, gemm::skinny_features(op, config)) * config.splits);
+    const auto blocks =
+        static_cast<unsigned>(gemm::ceil_div(p.n, gemm::skinny_features(op, config)) * config.splits);
     kit::with_one_of<kit::bf16, kit::half, kit::e4m3>(op.a.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
-        config.token_tiles == 1 ? launch_tiles<T, 1>(args, blocks, context) : launch_tiles<T, 2>(args, blocks, context);
+        config.token_tiles == 1 ? launch_tiles<T, 1>(args, blocks, context)
+                                : launch_tiles<T, 2>(args, blocks, context);
     });
 }
 

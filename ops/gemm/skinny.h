@@ -15,7 +15,7 @@ struct SkinnyConfig {
     int splits = 1;
 
     static constexpr int kWarps = 8, kWarpRows = 32;
-    static constexpr int kBlocks = 2;         // that a multiprocessor holds at once
+    static constexpr int kBlocks = 2;  // that a multiprocessor holds at once
     static constexpr int kMostTokens = 16;
 
     // Of a row: what a warp asks for before it waits, as much as registers hold.

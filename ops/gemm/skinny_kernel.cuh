@@ -66,7 +66,7 @@ using SkinnySums = float[2][kTokenTiles][4];
 template <class T>
 __device__ __forceinline__ void multiply_halves(float (&sums)[4], const Bits& row, const Bits& row8,
                                                 const Bits& token) {
-    const auto multiply = [&](const uint32_t(&a)[4], const uint32_t(&b)[2]) {
+    const auto multiply = [&](const uint32_t (&a)[4], const uint32_t (&b)[2]) {
         if constexpr (sizeof(T) == 2) {
             kit::mma_m16n8k16<T>(sums, a, b);
         } else {
@@ -80,8 +80,8 @@ __device__ __forceinline__ void multiply_halves(float (&sums)[4], const Bits& ro
 // A chunk of every row, from `at` on. All weights are asked for before the first is used; beyond the rows' end both
 // operands are zeros.
 template <class T, int kTokenTiles, bool kWhole>
-__device__ __forceinline__ void multiply_chunk(SkinnySums<kTokenTiles>& sums, const LaneRows<kTokenTiles>& rows,
-                                               int at, int row_bytes) {
+__device__ __forceinline__ void multiply_chunk(SkinnySums<kTokenTiles>& sums,
+                                               const LaneRows<kTokenTiles>& rows, int at, int row_bytes) {
     constexpr int kChunkSteps = SkinnyConfig::chunk_bytes(kTokenTiles) / kStepBytes;
     const auto inside = [&](int step) {
         return kWhole || at + step * kStepBytes + kit::lane_index() % 4 * 16 < row_bytes;
@@ -123,12 +123,13 @@ __device__ __forceinline__ void prefetch_weights(const SkinnyArguments& args, in
     const int lane = kit::lane_index(), row = lane % 16;
     const SkinnyOperand& operand = lane < 16 ? args.first : args.second;
     const char* from = lane_row(operand, feature + row + (lane < 16 || args.epilogue.gated ? 0 : 16), 0);
-    for (int at = span.begin; at < min(span.end, span.begin + 2 * kLineBytes); at += kLineBytes) kit::prefetch_l2(from + at);
+    for (int at = span.begin; at < min(span.end, span.begin + 2 * kLineBytes); at += kLineBytes)
+        kit::prefetch_l2(from + at);
 }
 
 template <class T, int kTokenTiles>
-__device__ __forceinline__ void multiply_span(SkinnySums<kTokenTiles>& sums, const SkinnyArguments& args, int feature,
-                                              const Span& span) {
+__device__ __forceinline__ void multiply_span(SkinnySums<kTokenTiles>& sums, const SkinnyArguments& args,
+                                              int feature, const Span& span) {
     const LaneRows<kTokenTiles> rows(args, feature);
     constexpr int kChunk = SkinnyConfig::chunk_bytes(kTokenTiles);
     int at = span.begin;
@@ -175,12 +176,15 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
     gemm_skinny(const __grid_constant__ SkinnyArguments args) {
     constexpr int kTokens = kTokenTiles * 8, kWarpRows = SkinnyConfig::kWarpRows;
     const SkinnyConfig& config = args.config;
-    const int warp = static_cast<int>(threadIdx.x) / 32, sharers = config.sharers(), stride = config.parked_stride();
-    const int block = static_cast<int>(blockIdx.x) / config.splits, rank = static_cast<int>(blockIdx.x) % config.splits;
+    const int warp = static_cast<int>(threadIdx.x) / 32, sharers = config.sharers(),
+              stride = config.parked_stride();
+    const int block = static_cast<int>(blockIdx.x) / config.splits,
+              rank = static_cast<int>(blockIdx.x) % config.splits;
     const int warp_features = args.epilogue.gated ? kWarpRows / 2 : kWarpRows;
     const int block_features = config.row_warps * warp_features, rows = warp / sharers;
     const int feature = block * block_features + rows * warp_features;
-    const Span span(args.row_bytes, SkinnyConfig::chunk_bytes(kTokenTiles), rank * sharers + warp % sharers, config.k_parts());
+    const Span span(args.row_bytes, SkinnyConfig::chunk_bytes(kTokenTiles), rank * sharers + warp % sharers,
+                    config.k_parts());
 
     prefetch_weights(args, feature, span);
     kit::dependency_wait();
@@ -195,7 +199,7 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
         add_sharers(parked, kTokens * stride, sharers);
     }
     await_parked(config.splits);
-    finish_parked<1>(args.epilogue,
+    finish_parked(args.epilogue,
                   {.at = parked,
                    .stride = stride,
                    .group = kWarpRows / 2,

@@ -60,7 +60,8 @@ const char* skinny_decline(const Gemm& op, const DeviceInfo& device) {
         (op.up && !whole_rows(op.up, p.n, p.up.row)) || bytes(op.b.dtype, p.k) % 16 != 0) {
         return "rows are no whole, aligned 16 bytes";
     }
-    if (better_on_wgmma(op, device)) return "wgmma takes it, and is faster for fp8, and from nine tokens on for many weights";
+    if (better_on_wgmma(op, device))
+        return "wgmma takes it, and is faster for fp8, and from nine tokens on for many weights";
     return nullptr;
 }
 
@@ -71,7 +72,8 @@ SkinnyConfig skinny_config(const Gemm& op, const DeviceInfo& device) {
     for (const int splits : {1, 2, 4, 8}) {
         for (const int row_warps : {1, 2, 4, 8}) {
             const SkinnyConfig config{token_tiles, row_warps, splits};
-            if (splits > std::max(1, device.max_cluster) || config.k_parts() > chunks(op, token_tiles)) continue;
+            if (splits > std::max(1, device.max_cluster) || config.k_parts() > chunks(op, token_tiles))
+                continue;
             const double time = cost(op, config, device);
             if (time < least) best = config, least = time;
         }
@@ -80,9 +82,12 @@ SkinnyConfig skinny_config(const Gemm& op, const DeviceInfo& device) {
 }
 
 std::string to_string(const SkinnyConfig& c) {
-    return fmt::format("{} tokens, {} rows a block, k in {} parts{}", c.token_tiles * 8,
-                       c.row_warps * SkinnyConfig::kWarpRows, c.k_parts(),
-                       c.splits > 1 ? fmt::format(" of {} blocks", c.splits) : "");
+    const std::string parts = c.k_parts() == 1 ? "all of k"
+                              : c.splits == 1
+                                  ? fmt::format("k in {} parts", c.k_parts())
+                                  : fmt::format("k in {} parts of {} blocks", c.k_parts(), c.splits);
+    return fmt::format("{} tokens, {} rows a block, {}", c.token_tiles * 8,
+                       c.row_warps * SkinnyConfig::kWarpRows, parts);
 }
 
 }  // namespace weft::gemm

@@ -67,28 +67,33 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
     return maps;
 }
 
+// Makes the launch if its tile is this one, and says whether.
 template <class A, class B, bool kPromoted, WgmmaTile kTile>
-void launch_tile(const Launch& l) {
-    static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
-    static_assert(!kTile.splittable() ||
-                  kTile.tokens * WgmmaTile::kParkedStride * 4 <= kTile.stages() * kTile.stage_bytes());
-    kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated>,
-                {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
-                 .block = WgmmaTile::kThreads,
-                 .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
-                 .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
-                 .dependent = true},
-                l.stream, l.args, l.maps);
+bool launch_tile(const Launch& l) {
+    if (l.config.tile != kTile) return false;
+    if constexpr (kTile.takes(kit::kDTypeOf<A>, kit::kDTypeOf<B>)) {
+        static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
+        static_assert(!kTile.splittable() ||
+                      kTile.tokens * WgmmaTile::kParkedStride * 4 <= kTile.stages() * kTile.stage_bytes());
+        kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated>,
+                    {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
+                     .block = WgmmaTile::kThreads,
+                     .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
+                     .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
+                     .dependent = true},
+                    l.stream, l.args, l.maps);
+        return true;
+    }
+    return false;
 }
 
 template <class A, class B, bool kPromoted>
 void launch_pair(const Launch& l) {
     const auto among = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-        (void)((l.config.tile == gemm::kWgmmaTiles[kIndex] &&
-                (launch_tile<A, B, kPromoted, gemm::kWgmmaTiles[kIndex]>(l), true)) ||
-               ...);
+        return (launch_tile<A, B, kPromoted, gemm::kWgmmaTiles[kIndex]>(l) || ...);
     };
-    among(std::make_index_sequence<std::size(gemm::kWgmmaTiles)>{});
+    if (!among(std::make_index_sequence<std::size(gemm::kWgmmaTiles)>{}))
+        throw Error(ErrorCode::internal, "gemm", "", "no kernel has this tile");
 }
 
 }  // namespace

@@ -20,7 +20,13 @@ struct WgmmaTile {
     static constexpr int kThreads = 128 * (kWarpgroups + 1);  // and one that loads
     static constexpr int kRowBytes = 128;                     // of k in a stage: the widest swizzle
     static constexpr int kMostShared = 227 * 1024;            // of a block
-    static constexpr int kMostStages = 12;
+
+    // A tile that is for calls of no more tokens: it has to have enough of the weights on their way. There is none for
+    // pairs with e5m2, which weights and activations seldom are.
+    static constexpr int kFewTokens = 16;
+    constexpr bool takes(DType a, DType b) const {
+        return tokens > kFewTokens || (a != DType::fp8_e5m2 && b != DType::fp8_e5m2);
+    }
 
     constexpr int sums() const { return tokens / 2; }  // of a thread
     // Whose products a thread holds beside its sums at first, where they are promoted; then those of the rest. (In the
@@ -39,7 +45,8 @@ struct WgmmaTile {
     // A warpgroup's results of 16 bits on their way out, or its residuals on their way in.
     constexpr int staged_bytes() const { return tokens * warpgroup_features() * 2; }
     constexpr int stages() const {
-        return std::min(kMostStages, (kMostShared - kSpare - kWarpgroups * staged_bytes()) / (stage_bytes() + 2 * 8));
+        return std::min(tokens <= kFewTokens ? 12 : 8,
+                        (kMostShared - kSpare - kWarpgroups * staged_bytes()) / (stage_bytes() + 2 * 8));
     }
     constexpr int shared_bytes() const {
         return kSpare + stages() * (stage_bytes() + 2 * 8) + kWarpgroups * staged_bytes();
@@ -56,8 +63,9 @@ struct WgmmaTile {
 };
 
 // The tiles that kernels are compiled for; of those of a kind, wide ones first.
-inline constexpr WgmmaTile kWgmmaTiles[] = {{256, true},  {248, true},  {128, true},  {64, true},  {16, true},
-                                            {256, false}, {176, false}, {128, false}, {64, false}, {16, false}};
+inline constexpr WgmmaTile kWgmmaTiles[] = {{256, true}, {248, true},  {128, true},  {64, true},
+                                            {16, true},  {256, false}, {176, false}, {128, false},
+                                            {64, false}, {16, false}};
 
 struct WgmmaConfig {
     WgmmaTile tile;

@@ -210,7 +210,8 @@ __device__ __forceinline__ void make_results(float (&sums)[kCount], const Epilog
 
 // Parts of sums, to where a token is a row: lanes' rows of eight features, gated those of b and of up in turn.
 template <WgmmaTile kTile, int kCount>
-__device__ __forceinline__ void park_sums(float* parked, float (&sums)[kCount], bool swapped, int group, int warp) {
+__device__ __forceinline__ void park_sums(float* parked, float (&sums)[kCount], bool swapped, int group,
+                                          int warp) {
     if constexpr (kTile.gated) order_sums(sums, swapped);
     float* to = parked + kit::accumulator_column(0) * WgmmaTile::kParkedStride + group * 64 + warp * 16 +
                 kit::accumulator_row(0);

@@ -235,11 +235,12 @@ __device__ __forceinline__ void carry_tiles(const WgmmaGate& gate, WgmmaTiles<kT
 
 // What blocks that share a tile along k make of its sums, together; by the threads that compute.
 template <WgmmaTile kTile>
-__device__ __forceinline__ void finish_split(const WgmmaShared<kTile>& shared, const WgmmaTiles<kTile>& tiles) {
+__device__ __forceinline__ void finish_split(const WgmmaShared<kTile>& shared,
+                                             const WgmmaTiles<kTile>& tiles) {
     const WgmmaArguments& args = tiles.args;
     const WgmmaPart at = tiles.origin();
     await_parked(args.splits);
-    finish_parked<4>(args.epilogue,
+    finish_parked(args.epilogue,
                   {.at = reinterpret_cast<float*>(shared.ring),
                    .stride = WgmmaTile::kParkedStride,
                    .group = 8,
@@ -309,7 +310,8 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     if (group < 0) {
         kit::registers_release<40>();
         if (warp == 0 && kit::elect_one()) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), maps);
-        if ((warp == 1 || warp == 2) && args.splits == 1) carry_tiles(shared.gate(warp - 1), tiles, maps, warp - 1);
+        if ((warp == 1 || warp == 2) && args.splits == 1)
+            carry_tiles(shared.gate(warp - 1), tiles, maps, warp - 1);
         __syncwarp();
         if (args.splits > 1) await_parked(args.splits);
     } else {

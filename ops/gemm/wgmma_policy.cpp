@@ -37,7 +37,8 @@ double step_cost(const WgmmaTile& tile) {
 }
 // What it costs to let the parts of sums meet, and to make results of them: so many times four a thread.
 double meeting_cost(const WgmmaConfig& config) {
-    const double fours = static_cast<double>(config.tile.tokens * config.tile.features()) / (4 * 256 * config.splits);
+    const double fours =
+        static_cast<double>(config.tile.tokens * config.tile.features()) / (4 * 256 * config.splits);
     return config.splits > 1 ? 1050 + 215 * fours : 0;
 }
 
@@ -57,7 +58,8 @@ double cost(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device)
 
 // A cluster that shares tiles along k has one of them, all its blocks have steps, and all clusters run at once.
 bool splits_well(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
-    return config.tile.splittable() && config.splits <= device.max_cluster && config.splits <= mma_steps(op) &&
+    return config.tile.splittable() && config.splits <= device.max_cluster &&
+           config.splits <= mma_steps(op) &&
            wgmma_tiles(op, config).count() <= fitting_clusters(config.splits, device);
 }
 
@@ -92,7 +94,8 @@ WgmmaTiles wgmma_tiles(const Gemm& op, const WgmmaConfig& config) {
 
 std::int64_t wgmma_clusters(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
     const std::int64_t tiles = wgmma_tiles(op, config).count();
-    return config.splits > 1 ? tiles : std::min<std::int64_t>(fitting_clusters(config.cluster, device), tiles);
+    return config.splits > 1 ? tiles
+                             : std::min<std::int64_t>(fitting_clusters(config.cluster, device), tiles);
 }
 
 // The first of the cheapest: wide tiles, and pairs of blocks, before the others.
@@ -107,7 +110,8 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
         if (time < least) best = config, least = time;
     };
     for (const WgmmaTile& tile : kWgmmaTiles) {
-        if (tile.gated != static_cast<bool>(op.up)) continue;
+        if (tile.gated != static_cast<bool>(op.up) || !tile.takes(op.a.dtype, op.b.dtype)) continue;
+        if (tile.tokens <= WgmmaTile::kFewTokens && problem(op).m > tile.tokens) continue;
         for (const int cluster : {2, 1}) {
             // Both blocks of a pair have features.
             if (cluster > device.max_cluster || (cluster > 1 && problem(op).n <= tile.features())) continue;
@@ -124,7 +128,7 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
 
 std::string to_string(const WgmmaConfig& c) {
     return fmt::format("{}x{} tiles, {} stages, {}, {}{} KiB shared", WgmmaTile::kRows, c.tile.tokens,
-                       c.tile.stages(), 
+                       c.tile.stages(),
                        c.splits > 1     ? fmt::format("k in {} parts", c.splits)
                        : c.cluster == 2 ? "pairs of blocks"
                                         : "single blocks",
