@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "kit/affine_launch.h"
 #include "kit/axis_walk.cuh"
 #include "kit/divisor.cuh"
 #include "kit/elementwise.cuh"
@@ -59,6 +60,7 @@ TEST(Divisors, GiveEveryQuotient) {
         }
     }
     for (const unsigned n : {0u, 1u, 0x7fffffffu}) EXPECT_EQ(kit::Divisor::endless().quotient(n), 0u);
+    EXPECT_EQ(kit::Divisor::of(0).quotient(7), 7u) << "what nothing is divided by may be 0";
 }
 
 TEST(Tiles, CountWhatIsLeftOfLongRows) {
@@ -92,6 +94,30 @@ TEST(Tiles, AreWholeWhereTheirNumbersFit) {
     EXPECT_FALSE(whole(64, -64));
     EXPECT_TRUE(whole(kFar - 1, 64));
     EXPECT_FALSE(whole(kFar, 64));
+}
+
+// Kernels without a loop need a thread for each vector.
+TEST(Tiles, AreWholeWhereTheGridCoversThem) {
+    const auto covered = [](std::int64_t rows, unsigned vectors, unsigned across, unsigned down,
+                            unsigned layers) {
+        const kit::RowTiles tiles{.rows = rows,
+                                  .dim = std::int64_t{vectors} * 8,
+                                  .vectors = vectors,
+                                  .lanes_log2 = 3,
+                                  .threads = 256,
+                                  .column_blocks = across,
+                                  .row_blocks = down,
+                                  .layers = layers};
+        EXPECT_EQ(kit::whole_vectors(tiles, 8, {}), kit::cover(tiles, 1));
+        return kit::cover(tiles, 1);
+    };
+    EXPECT_TRUE(covered(32, 8, 1, 1, 1));
+    EXPECT_FALSE(covered(33, 8, 1, 1, 1));
+    EXPECT_TRUE(covered(64, 8, 1, 2, 1));
+    EXPECT_TRUE(covered(128, 8, 1, 2, 2));
+    EXPECT_FALSE(covered(129, 8, 1, 2, 2));
+    EXPECT_FALSE(covered(32, 9, 1, 1, 1));
+    EXPECT_TRUE(covered(32, 16, 2, 1, 1));
 }
 
 }  // namespace

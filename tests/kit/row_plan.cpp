@@ -27,6 +27,8 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
                                 : (plan.lanes & (plan.lanes - 1)) == 0);
     EXPECT_TRUE(plan.cluster == 1 || plan.lanes > 32) << "blocks of a cluster share one row each";
     EXPECT_GE(plan.blocks(problem.rows) * plan.rows, problem.rows * plan.cluster);
+    EXPECT_TRUE(!plan.uniform || plan.vectors < 8 || plan.cluster > 1) << "eight vectors are a cluster's";
+    EXPECT_TRUE(!plan.uniform || plan.vectors > 2 || plan.cluster == 1) << "one and two are no cluster's";
     EXPECT_GE(plan.vectors, 1);
     const std::int64_t held = std::int64_t{plan.lanes} * plan.cluster * plan.vectors * plan.width;
     // What the largest cluster does not hold comes in chunks. A ragged row may begin anywhere in its first octet.

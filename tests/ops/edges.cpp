@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/dequantize/dequantize.h"
+#include "ops/layer_norm/layer_norm.h"
 #include "ops/modulate/modulate.h"
 #include "ops/quantize/quantize.h"
 #include "ops/rope/rope.h"
@@ -102,6 +103,24 @@ TEST(Edges, NumbersThatFitNoIntAreOutside) {
     }
 }
 
+// Norms take the nearest row, too, in the kernel for rows that are few.
+TEST(Edges, NormsPickTheNearestRowOfATable) {
+    for (const Device device : test::host_devices()) {
+        if (device == kCpu) continue;
+        HostTensor x(DType::bf16, {3, 64}, std::vector<double>(192, 1.0)), zero(DType::bf16, {3, 64}),
+            shift(DType::bf16, {3, 64}), index(DType::int32, {3}, {9, -9, 1}), out(DType::bf16, {3, 64});
+        for (int i = 0; i < 192; ++i) shift.set(i, 1 + i / 64);
+        run(LayerNorm{.x = x.on(device),
+                      .mod_index = index.on(device),
+                      .mod_scale = zero.on(device),
+                      .mod_shift = shift.on(device),
+                      .out = out.on(device)});
+        EXPECT_EQ(out[0], 3);
+        EXPECT_EQ(out[64], 1);
+        EXPECT_EQ(out[128], 2);
+    }
+}
+
 TEST(Edges, EagerChainsTakeWhatTheirOperatorsTake) {
     const std::string call = "rms_norm x=bf16[3,128] weight=fp32[128] rounding=";
     EXPECT_EQ(test::rejection(call + "eager"), "accepted");
@@ -138,6 +157,11 @@ TEST(Edges, ARowThatIsReadAgainIsAddedToOnce) {
     expect_right("rms_norm x=bf16[3,128] residual=bf16[3,128] residual_out=@residual rounding=eager",
                  {Values::usual});
     expect_right("rms_norm x=bf16[1,270008] residual=fp32[1,270008] residual_out=@residual", {Values::usual});
+}
+
+// The largest element of a row lies beyond what a block's threads keep.
+TEST(Edges, RowsOfMoreThanABlockKeepsAreScaledByAllOfThem) {
+    expect_right("quantize x=bf16[1,70000] out=int8[1,70000] token_scale=fp32[1]", {Values::rising});
 }
 
 TEST(Edges, HeadsOfMorePairsThanALaunchTurns) {
