@@ -104,9 +104,9 @@ inline const Contract& Gemm::contract() {
             .independent({"...", "n"})
             .tolerance(
                 "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the "
-                "activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 16) * 2^-24: "
+                "activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 32) * 2^-24: "
                 "fp32 "
-                "accumulation in any order; fp8 adds 2^-10, for the 13 fraction bits that Hopper's fp8 "
+                "accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 "
                 "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd "
                 "partial sum. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's "
                 "instruction gives it. up: each factor's error times the other, and 2^-24 of the product. A "

@@ -306,7 +306,7 @@ TEST(Gemm, LargeProblemsTakeLargeTilesAndSmallOnesFillTheCard) {
     EXPECT_EQ(config(64, 1024, 4096), "64x64 tn split 8");
 }
 
-// The hardware's tanh is 2^-11 off, and its sums of fp8 products 2^-10; what computes them exactly is held to fp32's own
+// The hardware's tanh is 2^-11 off, and its sums of fp8 products 2^-9; what computes them exactly is held to fp32's own
 // error.
 TEST(Gemm, OnlyHardwareMayUseItsErrors) {
     Gemm op{};

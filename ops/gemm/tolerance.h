@@ -10,15 +10,16 @@ namespace weft::gemm {
 
 // fp32 accumulation of k products in any order: each of the k additions may be off by half an ulp of a
 // partial sum, which is at most sum|a·b|. Tensor cores add blocks of 8 or 16 products, aligned to the largest
-// and truncated with one or two bits to spare, which errs no more; 16 covers the blocks of a short sum.
-inline double fp32_error(std::int64_t k) { return static_cast<double>(k + 16) * kEps32; }
+// and truncated: each of a block's products and the sum so far may lose 2^-23 of it, and 32 covers the one block of a
+// short sum. (Seen on an H200 in fuzzing: 27 * 2^-24 of a sum of 8 products.)
+inline double fp32_error(std::int64_t k) { return static_cast<double>(k + 32) * kEps32; }
 
 // Hopper's fp8 products are aligned to the largest of an instruction's 32 and added into an accumulator of 13
 // fraction bits, truncated. Promoted to fp32 every 128 of k, a partial sum is truncated four times, by at
-// most 2^-13 of what sum|a·b| it has seen: 2^-11 in all. Where one product is far larger than the others, each
-// of these loses as much as the accumulator does. (Seen on an H200: over workloads/gemm.csv up to 1.03 * 2^-12, in
-// fuzzing, with such products, 1.33 * 2^-11.)
-inline constexpr double kFp8Error = 0x1p-10;
+// most 2^-13 of what sum|a·b| it has seen: 2^-11 in all. Where one product is far larger than the others, or all are alike
+// and small beside their sum, each of these loses as much as the accumulator does. (Seen on an H200: over
+// workloads/gemm.csv up to 1.03 * 2^-12, in fuzzing, with one large product, 1.33 * 2^-11, with equal ones 1.6 * 2^-10.)
+inline constexpr double kFp8Error = 0x1p-9;
 
 // With fast accumulation it is never promoted: each instruction, 32 of k, may lose 2^-13 of the sum so far.
 inline constexpr std::int64_t kFp8Step = 32;

@@ -524,13 +524,12 @@ def gemm(
         ValueError, TypeError: what the contract forbids, with the field at fault.
 
     Numerics: u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the
-        activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 16) * 2^-24: fp32
-        accumulation in any order; fp8 adds 2^-10, for the 13 fraction bits that Hopper's fp8
-        accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd
-        partial sum. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's instruction
-        gives it. up: each factor's error times the other, and 2^-24 of the product. A residual beside a
-        16-bit out: the product may be rounded to out's dtype before the sum is (cuBLASLt does, on some
-        shapes).
+        activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 32) * 2^-24: fp32
+        accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 accumulator
+        keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd partial sum.
+        gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's instruction gives it. up:
+        each factor's error times the other, and 2^-24 of the product. A residual beside a 16-bit out:
+        the product may be rounded to out's dtype before the sum is (cuBLASLt does, on some shapes).
     Replaces: torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear
         units (arXiv:2002.05202).
     """
