@@ -54,7 +54,10 @@ const char* skinny_decline(const Gemm& op, const DeviceInfo& device) {
     const Problem p = problem(op);
     if (p.m > SkinnyConfig::kMostTokens) return "more than 16 tokens";
     if (p.k == 0) return "k is 0: nothing is streamed";
-    if (std::max(p.n, p.k) > std::numeric_limits<int>::max()) return "an axis is beyond 2^31";
+    const std::int64_t most = std::numeric_limits<int>::max();
+    if (p.n > most || bytes(op.b.dtype, p.k) > most - SkinnyConfig::chunk_bytes(1)) {
+        return "n, or k in bytes, is beyond 2^31";
+    }
     if (!is_tn(p.b) || (op.up && !is_tn(p.up))) return "weights need k contiguous";
     if (!whole_rows(op.a, p.m, p.a_stride) || !whole_rows(op.b, p.n, p.b.row) ||
         (op.up && !whole_rows(op.up, p.n, p.up.row)) || bytes(op.b.dtype, p.k) % 16 != 0) {

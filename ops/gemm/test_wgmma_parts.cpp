@@ -20,31 +20,26 @@ TEST(GemmWgmmaParts, BlocksOfAClusterShareATileAlongK) {
         EXPECT_TRUE(outcome.passed) << operands << "\n" << outcome.why;
         EXPECT_THAT(outcome.implementation, HasSubstr(config)) << operands;
     };
-    for (const std::string activation : {"none", "silu"}) {
-        expect(
-            "a=bf16[50,3080] b=bf16[136,3080] bias=fp32[136] residual=bf16[50,136] out=@residual "
-            "activation=" +
-                activation,
-            "128x64 tiles, 8 stages, k in 8 parts");
-    }
     expect(
-        "a=fp16[100,1280] b=fp16[200,1280] up=fp16[200,1280] up_bias=bf16[200] bias=fp16[200] "
-        "out=bf16[100,200]",
+        "a=bf16[50,1032] b=bf16[136,1032] bias=fp32[136] residual=bf16[50,136] out=@residual activation=silu",
+        "128x64 tiles, 8 stages, k in 8 parts");
+    expect(
+        "a=fp16[100,1280] b=fp16[72,1280] up=fp16[72,1280] up_bias=bf16[72] bias=fp16[72] out=bf16[100,72]",
         "k in ");
+    // Rows of both weights in turn.
     expect(
-        "a=fp16[20,1280] b=fp16[72,1280]{2560,1} up=fp16[72,1280]{2560,1} residual=fp16[20,72] "
+        "a=fp16[20,1024] b=fp16[72,1024]{2048,1} up=fp16[72,1024]{2048,1} residual=fp16[20,72] "
         "out=fp16[20,72]",
         "k in ");
     expect(
-        "a=fp8_e4m3[30,2560] b=fp8_e4m3[144,2560] a_scale=fp32[1] b_scale=fp32[1] out=fp8_e4m3[30,144] "
+        "a=fp8_e4m3[30,2048] b=fp8_e4m3[80,2048] a_scale=fp32[1] b_scale=fp32[1] out=fp8_e4m3[30,80] "
         "out_scale=fp32[1]",
         "k in ");
-    expect(
-        "a=fp8_e4m3[5,2064] b=fp8_e4m3[128,2064] up=fp8_e4m3[128,2064] out=bf16[5,128] activation=gelu_tanh",
-        "128x16 tiles, 12 stages, k in ");
-    expect("a=fp8_e4m3[128,4400] b=fp8_e4m3[264,4400] out=bf16[128,264] fast_accumulation=true", "k in ");
+    expect("a=fp8_e4m3[5,2064] b=fp8_e4m3[64,2064] up=fp8_e4m3[64,2064] out=bf16[5,64] activation=gelu_tanh",
+           "128x16 tiles, 12 stages, k in ");
+    expect("a=fp8_e5m2[5,2064] b=fp8_e4m3[64,2064] out=bf16[5,64]", "128x64 tiles, 8 stages, k in ");
+    expect("a=fp8_e4m3[128,2896] b=fp8_e4m3[72,2896] out=bf16[128,72] fast_accumulation=true", "k in ");
 }
-
 #endif
 
 TEST(GemmWgmmaParts, SharesATileAlongKWhereTheCardWouldBeIdle) {
