@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -107,14 +108,19 @@ TEST_F(LongCalls, CutsWholeCallsAlongTheirLongestAxisSoThatThreadsShareThem) {
 
 TEST_F(LongCalls, EvaluatesPartsOnAsManyThreadsAsItIsGiven) {
     static std::mutex mutex;
+    static std::condition_variable arrived;
     static std::set<std::thread::id> ids;
+    static std::size_t expected;
     const auto threads_of = [](std::size_t threads) {
         ids.clear();
+        expected = threads;
+        // Nobody ends a part before all threads have one: on a busy machine some begin late.
         Judged::says = [](const Judged& op, Oracle& oracle) {
             for_each_offset(op.out, [&](std::int64_t i) { oracle.store(op.out, i, 0); });
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            const std::scoped_lock lock(mutex);
+            std::unique_lock lock(mutex);
             ids.insert(std::this_thread::get_id());
+            arrived.notify_all();
+            arrived.wait_for(lock, std::chrono::seconds(5), [] { return ids.size() >= expected; });
         };
         Judged::flops_of_a_call = 1e9;
         const Case c = Case::parse("judged x=fp32[100,8]");
