@@ -324,6 +324,8 @@ TEST(Gemm, OnlyHardwareMayUseItsErrors) {
         c.op().reference(&call, oracle);
         return oracle.find(call.out.data)->error[0];
     };
+    const char* short_sum = "gemm a=bf16[1,8] b=bf16[1,8] out=bf16[1,1]";
+    EXPECT_GT(error_for(short_sum, true), 1.2 * error_for(short_sum, false));
     for (const char* line : {"gemm a=bf16[1,8] b=bf16[1,8] out=bf16[1,1] activation=gelu_tanh",
                              "gemm a=fp8_e4m3[1,16] b=fp8_e4m3[1,16] out=bf16[1,1]",
                              "gemm a=fp8_e4m3[1,16] b=fp8_e4m3[1,16] out=bf16[1,1] fast_accumulation=true"}) {

@@ -9,16 +9,19 @@
 namespace weft::gemm {
 
 // fp32 accumulation of k products in any order: each of the k additions may be off by half an ulp of a
-// partial sum, which is at most sum|a·b|. Tensor cores add blocks of 8 or 16 products, aligned to the largest
-// and truncated: each of a block's products and the sum so far may lose 2^-23 of it, and 32 covers the one block of a
-// short sum. (Seen on an H200 in fuzzing: 27 * 2^-24 of a sum of 8 products.)
-inline double fp32_error(std::int64_t k) { return static_cast<double>(k + 32) * kEps32; }
+// partial sum, which is at most sum|a·b|; 16 covers the blocks of a short sum. Tensor cores (`hardware`) add blocks of 8 or 16
+// products, aligned to the largest and truncated: in the one block of a short sum each of them, and the sum so far, may lose
+// 2^-23 of it. (Seen on an H200 in fuzzing: 27 * 2^-24 of a sum of 8 products.)
+inline double fp32_error(std::int64_t k, bool hardware) {
+    return static_cast<double>(k + (hardware ? 32 : 16)) * kEps32;
+}
 
 // Hopper's fp8 products are aligned to the largest of an instruction's 32 and added into an accumulator of 13
 // fraction bits, truncated. Promoted to fp32 every 128 of k, a partial sum is truncated four times, by at
 // most 2^-13 of what sum|a·b| it has seen: 2^-11 in all. Where one product is far larger than the others, or all are alike
 // and small beside their sum, each of these loses as much as the accumulator does. (Seen on an H200: over
-// workloads/gemm.csv up to 1.03 * 2^-12, in fuzzing, with one large product, 1.33 * 2^-11, with equal ones 1.6 * 2^-10.)
+// workloads/gemm.csv up to 1.03 * 2^-12, in fuzzing, with one large product, 1.33 * 2^-11, with equal ones 1.6 * 2^-10, half an ulp of
+// the result in it.)
 inline constexpr double kFp8Error = 0x1p-9;
 
 // With fast accumulation it is never promoted: each instruction, 32 of k, may lose 2^-13 of the sum so far.
@@ -41,7 +44,7 @@ inline Value scaled_sum(const Gemm& op, const double* x, const double* y, double
         magnitude += std::fabs(product);
         if (i % kFp8Step == 0) drift += std::fabs(sum);
     }
-    double error = (fp32_error(k) + (fp8 ? kFp8Error : 0)) * magnitude;
+    double error = (fp32_error(k, hardware) + (fp8 ? kFp8Error : 0)) * magnitude;
     if (fp8 && op.fast_accumulation) error += kFp8StepError * drift;
     return {sum * factor, (error + 2 * kEps32 * std::fabs(sum)) * std::fabs(factor)};
 }
