@@ -255,11 +255,8 @@ TEST_F(Emulator, AWarpMultipliesRowsOfItsOwn) {
 
 // ---- what has been waited for ----
 
-// Two stores in a group each; the wait is for the older. Late: when both have landed already.
-enum class Look { right, at_the_newest, late_at_the_newest };
-
-template <Look F>
-__global__ void wait_for_one(int* out, int* seen) {
+// Two stores in a group each, from the memory that is returned.
+__device__ int* store_in_two_groups(int* out) {
     int* values = reinterpret_cast<int*>(kit::align_shared<128>(kit::dynamic_shared<char>()));
     for (int i = 0; i < 8; ++i) values[i] = i + 1;
     kit::fence_proxy_async();
@@ -267,6 +264,15 @@ __global__ void wait_for_one(int* out, int* seen) {
         kit::bulk_store(out + 4 * i, values + 4 * i, 16);
         kit::bulk_commit();
     }
+    return values;
+}
+
+// The wait is for the older. Late: when both have landed already.
+enum class Look { right, at_the_newest, late_at_the_newest };
+
+template <Look F>
+__global__ void wait_for_one(int* out, int* seen) {
+    store_in_two_groups(out);
     for (int i = 0; i < 300 && F == Look::late_at_the_newest; ++i) __nanosleep(1);
     kit::bulk_wait<1>();
     *seen = out[F == Look::right ? 0 : 4];
@@ -275,13 +281,7 @@ __global__ void wait_for_one(int* out, int* seen) {
 
 template <bool kPlanted>
 __global__ void write_over_one(int* out, int* seen) {
-    int* values = reinterpret_cast<int*>(kit::align_shared<128>(kit::dynamic_shared<char>()));
-    for (int i = 0; i < 8; ++i) values[i] = i + 1;
-    kit::fence_proxy_async();
-    for (int i = 0; i < 2; ++i) {
-        kit::bulk_store(out + 4 * i, values + 4 * i, 16);
-        kit::bulk_commit();
-    }
+    int* values = store_in_two_groups(out);
     kit::bulk_wait_sources<1>();
     values[kPlanted ? 4 : 0] = 100;
     if (!kTsan) *seen = out[0];  // which is a race
