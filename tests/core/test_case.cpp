@@ -118,6 +118,18 @@ TEST(CaseLines, OfCallsSayAnOutputsOwnDType) {
     EXPECT_EQ(Case::of(c.op(), call.data()).line(), "probe x=bf16[4,8] out=fp16[4,8]");
 }
 
+// One element, however many axes a caller gave it.
+TEST(CaseLines, OfCallsSayAScalarAsOneElement) {
+    float x[8] = {}, out[8] = {}, state = 0;
+    Probe op;
+    op.x = Tensor(&x[0], DType::fp32, {1, 8});
+    op.out = Tensor(&out[0], DType::fp32, {1, 8});
+    op.state = Tensor(&state, DType::fp32, {});
+    const std::string line = Case::of(*find_op("probe"), &op).line();
+    EXPECT_THAT(line, HasSubstr(" state=fp32[1]"));
+    EXPECT_EQ(Case::parse(line).line(), line);
+}
+
 TEST(CaseLines, OfGeneratedCasesRoundTrip) {
     Random random(3);
     for (int i = 0; i < 500; ++i) {

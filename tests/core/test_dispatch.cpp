@@ -65,6 +65,17 @@ TEST_F(Dispatch, AvoidsWhatTheContextLeavesOut) {
     EXPECT_EQ(detail::choose(*find_op("probe"), &wide, context)->name, "reference");
 }
 
+// Whoever left it out looks for that first, and not for what it would say.
+TEST_F(Dispatch, WhatIsLeftOutIsSaidOfOneThatDeclinesToo) {
+    const Probe wide = make(2, 8);
+    Context context;
+    context.avoid("first");
+    const auto verdicts = explain(*find_op("probe"), &wide, context);
+    ASSERT_EQ(verdicts.size(), 3u);
+    EXPECT_EQ(verdicts[0].reason, "left out by the context");
+    EXPECT_EQ(verdicts[1].reason, "");
+}
+
 TEST_F(Dispatch, SeesTheDeviceThatTheContextNames) {
     const Probe wide = make(2, 8);
     DeviceInfo info = *find_device("h100");

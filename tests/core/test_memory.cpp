@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "weft/context.h"
@@ -52,6 +53,7 @@ TEST(Contexts, MoveWithAllThatTheyKnow) {
         Context context(kEmulator, Stream{&handle});
         context.set_info(info);
         context.avoid("cublaslt");
+        context.set_tuning(true);
         context.plans().set("library", "m=1", "the third");
         context.scratch(100);
         return context;
@@ -61,6 +63,7 @@ TEST(Contexts, MoveWithAllThatTheyKnow) {
         EXPECT_EQ(context.stream().handle, &handle);
         EXPECT_EQ(context.info().sms, 77);
         EXPECT_TRUE(context.avoids("cublaslt"));
+        EXPECT_TRUE(context.tuning());
         EXPECT_NE(context.plans().find("library", "m=1"), nullptr);
         EXPECT_EQ(context.take_scratch_asked(), 100u);
     };
@@ -90,6 +93,23 @@ TEST(Contexts, ScratchHasEveryByteThatIsAskedFor) {
         std::memset(context.scratch(bytes), 1, bytes);
         static_cast<char*>(context.scratch(bytes - 1))[bytes - 1] = 2;
     }
+}
+
+// What a call has asked for is the most that it asked for at once, in whatever order.
+TEST(Contexts, KnowTheMostScratchThatWasAskedFor) {
+    Context context;
+    context.scratch(300);
+    context.scratch(100);
+    EXPECT_EQ(context.take_scratch_asked(), 300u);
+    context.scratch(100);
+    EXPECT_EQ(context.take_scratch_asked(), 100u);
+}
+
+TEST(Contexts, ReadNoPlansWhereTheirFileHasNoName) {
+    ASSERT_EQ(setenv("WEFT_PLANS", "", 1), 0);
+    Context context;
+    EXPECT_EQ(context.plans().find("library", "m=1"), nullptr);
+    unsetenv("WEFT_PLANS");
 }
 
 TEST(Contexts, SlotsBelongToTheirType) {

@@ -240,6 +240,7 @@ enum class Product {
     right,
     no_proxy_fence,
     no_fence,
+    no_second_fence,
     reads_before_the_wait,
     writes_before_the_wait,
     tile_overwritten,
@@ -273,6 +274,11 @@ __global__ void ones(float* out) {
     if (F == Product::writes_before_the_wait) sums[2] = 1.0f;
     if (F == Product::tile_overwritten) tile[64 * 64 + threadIdx.x] = kit::bf16(3.0f);
     kit::wgmma_wait<0>();
+    if (F == Product::no_second_fence) {
+        kit::wgmma<kit::bf16, kit::bf16, 16>(sums, a, b, true);
+        kit::wgmma_commit();
+        kit::wgmma_wait<0>();
+    }
     for (int i = 0; i < 8; ++i)
         out[threadIdx.x * 8 + i] = i == 3 && F == Product::reads_before_the_wait ? early : sums[i];
     __syncthreads();
@@ -297,6 +303,7 @@ TEST_F(Emulator, WgmmaFaults) {
     EXPECT_THAT(run_ones<Product::right>(), IsEmpty());
     EXPECT_THAT(run_ones<Product::no_proxy_fence>(), names("ones", "without fence_proxy_async"));
     EXPECT_THAT(run_ones<Product::no_fence>(), names("ones", "no wgmma_fence"));
+    EXPECT_THAT(run_ones<Product::no_second_fence>(), names("ones", "no wgmma_fence"));
     EXPECT_THAT(run_ones<Product::reads_before_the_wait>(), "wrong");
     EXPECT_THAT(run_ones<Product::writes_before_the_wait>(), names("ones", "before wgmma_wait"));
     EXPECT_THAT(run_ones<Product::tile_overwritten>(),

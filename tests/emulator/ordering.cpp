@@ -75,9 +75,18 @@ TEST_F(Emulator, DependencyWaitOfOneThreadIsForThoseInOrderWithIt) {
     EXPECT_THAT(run_after_barrier<kPlanted>(), races("add_after_barrier"));
 }
 
-// ---- streams ----
-
 __global__ void nothing() {}
+
+// What an earlier launch has waited for is of no use to a later one.
+TEST_F(Emulator, EachDependentLaunchWaits) {
+    const kit::LaunchShape dependent{.block = 32, .dependent = true};
+    EXPECT_THAT(run_dependent<kNone>(true), IsEmpty());
+    EXPECT_THAT(fault_of([&] { kit::launch("nothing", nothing, dependent, Stream{}); }),
+                HasSubstr("no thread called dependency_wait"));
+    EXPECT_THAT(fault_of([&] { kit::launch("nothing", nothing, {.block = 32}, Stream{}); }), IsEmpty());
+}
+
+// ---- streams ----
 
 TEST_F(Emulator, ALaunchOnAnotherStreamThanTheContexts) {
     int own = 0, other = 0;
@@ -122,6 +131,34 @@ TEST_F(Emulator, AFenceIsForWhatItsOwnThreadHasWritten) {
     EXPECT_THAT(run(publish<Publish::right>), IsEmpty());
     ONLY_IN(kTsan);  // the last thread's turn comes after all others have written: their values do arrive
     EXPECT_THAT(run(publish<Publish::by_the_last_alone>), races("publish"));
+}
+
+struct alignas(16) Values {
+    int at[32];
+};
+
+// The same of a static array; one element is written after its fence.
+template <Fault F>
+__global__ void publish_static(int* out) {
+    Values& values = kit::block_shared<Values>();
+    values.at[threadIdx.x] = static_cast<int>(threadIdx.x);
+    kit::fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    if (F == kPlanted) values.at[31] = 7;
+    kit::bulk_store(out, values.at, 128);
+    kit::bulk_commit();
+    kit::bulk_wait<0>();
+}
+
+TEST_F(Emulator, AFenceIsForStaticArraysToo) {
+    std::vector<int> out(32);
+    const auto run = [&](auto kernel) {
+        return fault_of([&] { kit::launch("publish", kernel, {.block = 32}, Stream{}, out.data()); });
+    };
+    EXPECT_THAT(run(publish_static<kNone>), IsEmpty());
+    EXPECT_EQ(out[31], 31);
+    EXPECT_THAT(run(publish_static<kPlanted>), names("publish", "without fence_proxy_async"));
 }
 
 // Lane 0 of the second warp writes and arrives; the first warp's stores.

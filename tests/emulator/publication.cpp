@@ -17,6 +17,7 @@ namespace {
 using test::Fault;
 using test::fault_of;
 using test::First;
+using test::in_several_orders;
 using test::kNone;
 using test::kPlanted;
 using test::kTsan;
@@ -314,6 +315,27 @@ TEST_F(Emulator, AWaitForAllButTheNewestGroupIsForTheOlder) {
     ONLY_IN(kTsan);
     EXPECT_THAT(early, races("look"));
     EXPECT_THAT(late, races("look"));
+}
+
+// Memory that may be written over is not yet what has landed.
+__global__ void wait_twice(int* out, int* seen) {
+    store_in_two_groups(out);
+    kit::bulk_wait_sources<0>();
+    kit::bulk_wait<0>();
+    *seen = out[4];
+}
+
+TEST_F(Emulator, AWaitForStoresIsForMoreThanTheirSources) {
+    in_several_orders([] {
+        alignas(16) int out[8] = {};
+        int seen = 0;
+        EXPECT_THAT(fault_of([&] {
+                        kit::launch("twice", wait_twice, {.block = 1, .dynamic_shared = 256}, Stream{},
+                                    &out[0], &seen);
+                    }),
+                    IsEmpty());
+        EXPECT_EQ(seen, 5);
+    });
 }
 
 // ---- what has been counted ----
