@@ -38,7 +38,7 @@ configure() {
     # A build folder that was copied from elsewhere cannot be configured again in place.
     grep -qsF "HOME_DIRECTORY:INTERNAL=$root" "$root/build/$preset/CMakeCache.txt" || rm -rf "$root/build/$preset"
     step "configuration ($preset)" "configure-$preset" \
-        cmake -S "$root" --preset "$preset" ${options[@]+"${options[@]}"}
+        cmake -S "$root" --preset "$preset" ${options[@]+"${options[@]}"} || return
     stamp "configure-$preset" "$key"
 }
 

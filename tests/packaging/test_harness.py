@@ -4,6 +4,7 @@ that raise, faults that nothing found."""
 from __future__ import annotations
 
 import csv
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from testing import schedule, suites
-from testing.results import Results
+from testing.results import KEPT, Results
 from testing.suite import WHOLE, Count, Suite, read_junit
 
 from tests.emulator import mutate
@@ -151,6 +152,16 @@ def test_nothing_that_ran_no_test_is_kept(tmp_path: Path) -> None:
     assert results.find("s", WHOLE, "key") == Count(skipped=1)
 
 
+def test_the_newest_results_are_kept(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    keys = [f"key{i}" for i in range(KEPT + 3)]
+    for age, key in enumerate(reversed(keys)):
+        results.keep("s", WHOLE, key, Count(passed=1))
+        if stored := next(tmp_path.rglob(f"{key}.json"), None):
+            os.utime(stored, (1000 + age, 1000 + age))
+    assert [key for key in keys if results.find("s", WHOLE, key)] == keys[:KEPT]
+
+
 def test_a_failure_that_was_stored_is_not_believed(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.keep("s", WHOLE, "key", Count(passed=1))
@@ -163,7 +174,11 @@ def test_a_failure_that_was_stored_is_not_believed(tmp_path: Path) -> None:
     ("failing", "status"), [(set[str](), 0), ({"unit"}, 1), ({"build"}, 1), ({"lint", "unit"}, 1)]
 )
 def test_the_exit_code_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: set[str], status: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    failing: set[str],
+    status: int,
 ) -> None:
     run_tests = script("run_tests.py")
 
@@ -180,6 +195,9 @@ def test_the_exit_code_of_a_run(
         (tmp_path / f"test-{name}.log").write_text("")
     monkeypatch.setattr(run_tests, "report", lambda done: None)
     assert run_tests.main() == status
+    again = re.search(r"again: \./weft test --only (.*)", capsys.readouterr().out)
+    left_out = {"unit"} if "build" in failing else set()
+    assert set(again[1].split() if again else ()) == failing | left_out, "what has not passed"
 
 
 @pytest.fixture

@@ -127,6 +127,22 @@ def test_without_a_gpu_the_demo_asks_for_no_compiler_of_cuda(
     assert "-DWEFT_CUDA=OFF" not in asked.read_text()
 
 
+def test_nothing_is_built_of_a_configuration_that_failed(
+    shell: Callable[..., str], bare_machine: tuple[Path, dict[str, str]]
+) -> None:
+    commands = Path(bare_machine[1]["PATH"])
+    (commands / "ninja").write_text('#!/bin/bash\necho "$@" >>"$HOME/ninja"\n')
+    (commands / "ninja").chmod(0o755)
+    built = bare_machine[0].parent / "ninja"
+    assert "ended with 0" in shell("build release weft && echo ended with $?")
+    assert "weft" in built.read_text()
+    built.unlink()
+    (commands / "cmake").write_text("#!/bin/bash\nexit 3\n")
+    said = shell("rm -rf $home/stamps; status=0; build release weft || status=$?; echo ended with $status")
+    assert "ended with 3" in said
+    assert not built.exists()
+
+
 def test_a_step_says_how_long_it_took_the_last_time(shell: Callable[..., str]) -> None:
     assert "something ...\n" in shell("step something some true")
     shell("echo 163 >$home/times/some")
