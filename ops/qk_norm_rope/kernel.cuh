@@ -2,66 +2,10 @@
 #pragma once
 
 #include "kit/reduce.cuh"
-#include "kit/rotary.cuh"
+#include "ops/qk_norm_rope/params.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-// Heads of one tensor: where they lie, by batch, token and head.
-struct HeadsAt {
-    void* data;  // null: not there
-    std::int64_t batch, token, head;
-};
-struct CacheAt {
-    void* data;  // null: not there
-    DType dtype;
-    std::int64_t page, row, head;
-    const float* scale;  // null: 1
-    std::int64_t scale_step;
-};
-struct WeightAt {
-    const void* data;  // null: 1
-    DType dtype;
-    std::int64_t head;
-    bool aligned;
-};
-// A number for each token.
-struct IndexAt {
-    const void* data;
-    bool wide;
-    std::int64_t batch, token;
-};
-
-inline constexpr int kMorePairs = 128;  // frequencies beyond those that a kit::Rotation holds
-
-enum class NormOver : int { head, row, none };
-enum class QkRounding : int { fused, eager, eager_cast };  // the latter two: kernel_steps.cuh
-
-struct QkNormRopeParams {
-    HeadsAt in[3], out[3];  // Q, K, V
-    CacheAt cache[2];       // K, V
-    WeightAt weight[2];     // Q, K
-    IndexAt position[3], slots;
-    HeadsAt table[2];  // cosines and sines of each head, instead of angles that all heads of a token share
-    DType table_dtype;
-    bool tables_aligned;
-    std::int64_t page_size, cache_rows;
-    const float* frequencies;  // null: the launch's
-    float more[kMorePairs];
-    unsigned tokens, heads_before_k, heads_before_v;
-    kit::Divisor sequence, heads, pairs;
-    unsigned lanes_log2, rounds;  // lanes of a head, and units of each lane
-    unsigned block_tokens;        // a power of two
-    int turn_stride;              // pairs, padded to whole units
-    NormOver norm;
-    float eps, weight_offset, counts[2];  // elements that Q's and K's mean is of
-    std::int64_t prefix, start;
-    int section2, section3;
-    bool alternate;
-    QkRounding rounding;
-    bool wide_tables, addcmul;
-    float factors[2];  // over counts, as PyTorch computes them
-};
 
 // What all heads of a token share.
 struct TokenRows {
@@ -95,37 +39,44 @@ __device__ __forceinline__ int part_of(const QkNormRopeParams& p, const kit::Rot
     return pair >= third ? 2 : pair >= third - p.section2 ? 1 : 0;
 }
 
-// Cosine and sine of every pair of the block's tokens, and where each token goes. Slots beyond the last token repeat it.
-__device__ __forceinline__ void fill_tokens(const kit::Rotation& r, const QkNormRopeParams& p,
-                                            unsigned first_token, unsigned tokens, float* turns,
-                                            TokenRows& rows) {
+// Cosine and sine of every pair of the block's tokens. Slots beyond the last token repeat it.
+__device__ __forceinline__ void fill_angles(const kit::Rotation& r, const QkNormRopeParams& p,
+                                            unsigned first_token, unsigned tokens, float* turns) {
     const float* frequency = kit::frequencies(r);
-    const unsigned all = p.table[0].data == nullptr ? p.block_tokens * p.pairs.divisor : 0;
-    for (unsigned i = threadIdx.x; i < all; i += blockDim.x) {
+    for (unsigned i = threadIdx.x; i < p.block_tokens * p.pairs.divisor; i += blockDim.x) {
         const unsigned slot = p.pairs.quotient(i);
         const int pair = static_cast<int>(i - slot * p.pairs.divisor);
         const unsigned token = first_token + (slot < tokens ? slot : tokens - 1);
         const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
         const int part = part_of(p, r, pair);
-        const std::int64_t position = p.position[part].data != nullptr ? index_at(p.position[part], batch, at)
-                                                                       : p.start + at - p.prefix;
-        float c = 0.0f, s = 0.0f;
+        const auto position = [&]() -> std::int64_t {
+            return p.position[part].data != nullptr ? index_at(p.position[part], batch, at)
+                                                    : p.start + at - p.prefix;
+        };
+        float c, s;
         if (r.cos == nullptr) {
-            float f = 0.0f;
+            float f;  // asked for before the position, which is waited for
             if (p.frequencies != nullptr) {
                 f = p.frequencies[pair];
             } else {
                 f = pair < kit::kTurnPairs ? frequency[pair] : p.more[pair - kit::kTurnPairs];
             }
-            sincosf(static_cast<float>(position) * f, &s, &c);
-        } else if (position >= 0 && position < r.table) {
-            c = kit::load_as(r.table_dtype, r.cos, position * r.cos_row + pair * r.cos_step);
-            s = kit::load_as(r.table_dtype, r.sin, position * r.sin_row + pair * r.sin_step);
+            sincosf(static_cast<float>(position()) * f, &s, &c);
+        } else {
+            kit::look_up(r, position(), pair, c, s);
         }
-        float* to = turns + slot * 2 * static_cast<unsigned>(p.turn_stride) + pair;
+        float* to = turns + slot * 2 * static_cast<unsigned>(p.turn_stride) +
+                    kit::turn_place(r.interleaved, kit::turn_units(r), pair);
         to[0] = c;
         to[p.turn_stride] = s;
     }
+}
+
+// And where each token goes.
+__device__ __forceinline__ void fill_tokens(const kit::Rotation& r, const QkNormRopeParams& p,
+                                            unsigned first_token, unsigned tokens, float* turns,
+                                            TokenRows& rows) {
+    if (p.table[0].data == nullptr) fill_angles(r, p, first_token, tokens, turns);
     if (threadIdx.x < tokens) {
         const unsigned token = first_token + threadIdx.x;
         const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
@@ -204,38 +155,80 @@ __device__ __forceinline__ float lane_squares(const kit::Rotation& r, const QkNo
     return sum;
 }
 
+// Tells L2 of an operand's elements from `begin` on, which are asked for when something else has come.
+__device__ __forceinline__ void announce(DType dtype, const void* data, std::int64_t begin) {
+    kit::prefetch_l2(static_cast<const char*>(data) + begin * kit::stored_bytes(dtype));
+}
+__device__ __forceinline__ void announce_weight(const QkNormRopeParams& p, const HeadPlace& at,
+                                                const kit::UnitPlace& place) {
+    const WeightAt& weight = p.weight[at.part == 1];
+    if (!p.few || weight.data == nullptr || at.part == 2) return;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        if (place.count[i] > 0) announce(weight.dtype, weight.data, at.head * weight.head + place.at[i]);
+    }
+}
+
+// A unit times `scale` and its weights.
 template <bool kWhole>
-__device__ __forceinline__ void multiply(const WeightAt& weight, std::int64_t begin, int count, float offset,
-                                         float scale, float (&x)[kit::kTurnWidth]) {
-    float w[kit::kTurnWidth];
+__device__ __forceinline__ void scale_unit(const QkNormRopeParams& p, const HeadPlace& at,
+                                           const kit::UnitPlace& place, float scale,
+                                           float (&low)[kit::kTurnWidth], float (&high)[kit::kTurnWidth]) {
+    constexpr int kAll = kit::kTurnWidth;
+    const WeightAt& weight = p.weight[at.part == 1];
     if (weight.data == nullptr) {
 #pragma unroll
-        for (float& v : x) v *= scale;
+        for (int i = 0; i < kAll; ++i) low[i] *= scale, high[i] *= scale;
         return;
     }
+    float w[2][kAll];
     kit::with_wide_type(weight.dtype, [&](auto* type) {
         using W = std::remove_pointer_t<decltype(type)>;
-        kit::to_floats(
-            kit::load_vector<kit::kTurnWidth>(static_cast<const W*>(weight.data) + begin,
-                                              kWhole ? kit::kTurnWidth : count, kWhole && weight.aligned),
-            w);
+        kit::Words<W, kAll> words[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            words[i] = kit::load_vector_words<kAll>(
+                static_cast<const W*>(weight.data) + at.head * weight.head + place.at[i],
+                kWhole ? kAll : place.count[i], kWhole && weight.aligned);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) kit::to_floats(kit::as_vector<W, kAll>(words[i]), w[i]);
     });
 #pragma unroll
-    for (int i = 0; i < kit::kTurnWidth; ++i) x[i] *= scale * (w[i] + offset);
+    for (int i = 0; i < kAll; ++i) {
+        low[i] *= scale * (w[0][i] + p.weight_offset);
+        high[i] *= scale * (w[1][i] + p.weight_offset);
+    }
 }
 
 // Cosines or sines of a unit's pairs, of a table that has those of each head.
 template <bool kWhole>
-__device__ __forceinline__ kit::UnitTurns head_turns(const QkNormRopeParams& p, int which,
-                                                     const HeadPlace& at, int pair, int half) {
+__device__ __forceinline__ kit::UnitTurns head_turns(const kit::Rotation& r, const QkNormRopeParams& p,
+                                                     int which, const HeadPlace& at, int unit) {
     kit::UnitTurns turns;
     kit::with_wide_type(p.table_dtype, [&](auto* type) {
         using W = std::remove_pointer_t<decltype(type)>;
-        const W* from = head_of<const W>(p.table[which], at) + pair;
-        kit::to_floats(kit::load_vector<kit::kTurnWidth>(from, half - pair, kWhole && p.tables_aligned),
-                       turns.at);
+        const W* from = head_of<const W>(p.table[which], at);
+#pragma unroll
+        for (int quad = 0; quad < 2; ++quad) {
+            const int pair = kit::quad_pair(r.interleaved, unit, kit::turn_units(r), quad);
+            float some[kit::kQuad];
+            kit::to_floats(
+                kit::load_vector<kit::kQuad>(from + pair, r.half - pair, kWhole && p.tables_aligned), some);
+#pragma unroll
+            for (int i = 0; i < kit::kQuad; ++i) turns[quad * kit::kQuad + i] = some[i];
+        }
     });
     return turns;
+}
+
+// Cosines (0) or sines (1) of a unit's pairs, of its head or those that all heads of its token share.
+template <bool kWhole>
+__device__ __forceinline__ kit::UnitTurns unit_turns(const kit::Rotation& r, const QkNormRopeParams& p,
+                                                     int which, const HeadPlace& at, int unit,
+                                                     const float* turns) {
+    if (p.table[0].data != nullptr) return head_turns<kWhole>(r, p, which, at, unit);
+    const unsigned row = 2 * at.slot + static_cast<unsigned>(which);
+    return kit::load_turns(turns + row * static_cast<unsigned>(p.turn_stride), unit, kit::turn_units(r));
 }
 
 template <bool kWhole, class T>
@@ -272,22 +265,10 @@ __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeP
         finish_in_steps<T>(r, p, at, place, scale, turns, rows.turns[at.slot], steps);
         memcpy(low, steps[0], sizeof(low)), memcpy(high, steps[1], sizeof(high));
     } else if (at.part < 2) {
-        if (p.norm != NormOver::none) {
-            const WeightAt& weight = p.weight[at.part];
-            const std::int64_t begin = at.head * weight.head;
-            multiply<kWhole>(weight, begin + place.at[0], place.count[0], p.weight_offset, scale, low);
-            multiply<kWhole>(weight, begin + place.at[1], place.count[1], p.weight_offset, scale, high);
-        }
-        if (place.pair >= 0 && rows.turns[at.slot]) {
-            kit::UnitTurns cos, sin;
-            if (p.table[0].data != nullptr) {
-                cos = head_turns<kWhole>(p, 0, at, place.pair, r.half);
-                sin = head_turns<kWhole>(p, 1, at, place.pair, r.half);
-            } else {
-                const float* shared = turns + at.slot * 2 * static_cast<unsigned>(p.turn_stride) + place.pair;
-                cos = kit::load_aligned<kit::kTurnWidth>(shared);
-                sin = kit::load_aligned<kit::kTurnWidth>(shared + p.turn_stride);
-            }
+        if (p.norm != NormOver::none) scale_unit<kWhole>(p, at, place, scale, low, high);
+        if (place.turned >= 0 && rows.turns[at.slot]) {
+            const kit::UnitTurns cos = unit_turns<kWhole>(r, p, 0, at, place.turned, turns),
+                                 sin = unit_turns<kWhole>(r, p, 1, at, place.turned, turns);
             kit::turn_unit(r.interleaved, low, high, cos, sin);
         }
     }
@@ -319,7 +300,7 @@ __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeP
 //          what is outside is left out, or turns by zero. kWhole: units of whole, aligned vectors.
 //          kSteps: PyTorch's bits, in kernels of their own, for they take a fifth more registers
 template <class T, bool kWhole, bool kSteps>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(kHeadThreads, kHeadBlocks<T>)
     qk_norm_rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const QkNormRopeParams p) {
     auto* turns = kit::dynamic_shared<float>();
     TokenRows& rows = kit::block_shared<TokenRows>();
@@ -331,7 +312,8 @@ __global__ void __launch_bounds__(512)
     const auto fetch = [&](unsigned i) {
         kit::UnitPlace place;
         kit::Unit<T> unit;
-        load_lane<kWhole>(r, p, head_place(p, i, heads, first), 0, place, unit);
+        const HeadPlace at = head_place(p, i, heads, first);
+        if (load_lane<kWhole>(r, p, at, 0, place, unit)) announce_weight(p, at, place);
         return unit;
     };
 

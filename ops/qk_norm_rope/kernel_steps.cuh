@@ -94,20 +94,9 @@ __device__ void finish_in_steps(const kit::Rotation& r, const QkNormRopeParams& 
         }
         unit[half][within] = kit::round_through<T>(n);
     }
-    if (place.pair < 0 || !turned) return;
-
-    kit::UnitTurns cos{}, sin{};
-    const float* shared = turns + at.slot * 2 * static_cast<unsigned>(p.turn_stride) + place.pair;
-    for (int i = 0; i < kit::kTurnWidth && place.pair + i < r.half; ++i) {
-        const auto of = [&](int which) {
-            if (p.table[0].data == nullptr) return shared[which * p.turn_stride + i];
-            const HeadsAt& table = p.table[which];
-            return kit::load_as(
-                p.table_dtype, table.data,
-                at.batch * table.batch + at.token * table.token + at.head * table.head + place.pair + i);
-        };
-        cos[i] = of(0), sin[i] = of(1);
-    }
+    if (place.turned < 0 || !turned) return;
+    const kit::UnitTurns cos = unit_turns<false>(r, p, 0, at, place.turned, turns),
+                         sin = unit_turns<false>(r, p, 1, at, place.turned, turns);
     kit::turn_unit(r.interleaved, unit[0], unit[1], cos, sin,
                    kit::TurnInSteps<T>{.wide = p.wide_tables, .addcmul = p.addcmul});
 #pragma unroll

@@ -1,7 +1,8 @@
 // qk_norm_rope on the GPU and in the emulator: policy and launch.
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 
-#include "ops/qk_norm_rope/kernel.cuh"
+#include "kit/l2_keep.h"
+#include "ops/qk_norm_rope/kernel_row.cuh"
 #include "ops/qk_norm_rope/kernel_steps.cuh"
 #include "weft/op.h"
 
@@ -34,7 +35,9 @@ HeadPlan plan(const QkNormRope& op, const DeviceInfo& device) {
     plan.block_tokens = op.norm == QkNormRope::Norm::row
                             ? 1
                             : kit::tokens_a_block(op.tokens(), lanes, angles, kLimits, device);
-    plan.threads = kit::unit_threads(lanes * plan.block_tokens, 0, kLimits);
+    // Where every token has a multiprocessor, a thread has one unit rather than two, one after the other.
+    const kit::UnitLimits few{.threads = kHeadThreads, .units = kLimits.units};
+    plan.threads = kit::unit_threads(lanes * plan.block_tokens, 0, op.tokens() <= device.sms ? few : kLimits);
     plan.blocks = static_cast<unsigned>(kit::divide_up(op.tokens(), plan.block_tokens));
     return plan;
 }
@@ -92,47 +95,54 @@ const char* decline_steps(const QkNormRope& op) {
     return nullptr;
 }
 
-QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const HeadPlan& plan) {
+QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const HeadPlan& plan,
+                            const DeviceInfo& device) {
     const std::int64_t q_heads = op.q.dim(-2), kv_heads = op.k ? op.k.dim(-2) : 0, head_dim = op.head_dim();
     const bool row = op.norm == QkNormRope::Norm::row;
-    QkNormRopeParams p{.in = {heads_at(op.q), heads_at(op.k), heads_at(op.v)},
-                       .out = {heads_at(op.q_out), heads_at(op.k_out), heads_at(op.v_out)},
-                       .cache = {cache_at(op.k_cache, op.k_scale), cache_at(op.v_cache, op.v_scale)},
-                       .weight = {weight_at(op.q_weight, head_dim), weight_at(op.k_weight, head_dim)},
-                       .position = {index_of(op.positions), index_of(op.positions2), index_of(op.positions3)},
-                       .slots = index_of(op.slots),
-                       .table = {heads_at(op.head_cos), heads_at(op.head_sin)},
-                       .table_dtype = op.head_cos.dtype,
-                       .tables_aligned = op.head_cos && kit::rows_aligned(op.head_cos, kit::kTurnWidth) &&
-                                         kit::rows_aligned(op.head_sin, kit::kTurnWidth),
-                       .page_size = 1,
-                       .cache_rows = 0,
-                       .frequencies = op.frequencies ? op.frequencies.as<const float>() : nullptr,
-                       .more = {},
-                       .tokens = static_cast<unsigned>(op.tokens()),
-                       .heads_before_k = static_cast<unsigned>(q_heads),
-                       .heads_before_v = static_cast<unsigned>(q_heads + kv_heads),
-                       .sequence = kit::Divisor::of(op.sequence()),
-                       .heads = kit::Divisor::of(heads_of(op)),
-                       .pairs = kit::Divisor::of(r.half),
-                       .lanes_log2 = 0,
-                       .rounds = plan.rounds,
-                       .block_tokens = static_cast<unsigned>(plan.block_tokens),
-                       .turn_stride = kit::turn_units(r) * kit::kTurnWidth,
-                       .norm = static_cast<NormOver>(op.norm),
-                       .eps = op.eps,
-                       .weight_offset = op.weight_offset,
-                       .counts = {static_cast<float>(row ? q_heads * head_dim : head_dim),
-                                  static_cast<float>(row ? kv_heads * head_dim : head_dim)},
-                       .prefix = op.prefix,
-                       .start = op.start,
-                       .section2 = static_cast<int>(op.section2),
-                       .section3 = static_cast<int>(op.section3),
-                       .alternate = op.sections == QkNormRope::Sections::alternate,
-                       .rounding = static_cast<QkRounding>(op.rounding),
-                       .wide_tables = (op.cos ? op.cos : op.head_cos).dtype == DType::fp32,
-                       .addcmul = op.addcmul,
-                       .factors = {mean_factor(op, op.q), mean_factor(op, op.k)}};
+    QkNormRopeParams p{
+        .in = {heads_at(op.q), heads_at(op.k), heads_at(op.v)},
+        .out = {heads_at(op.q_out), heads_at(op.k_out), heads_at(op.v_out)},
+        .cache = {cache_at(op.k_cache, op.k_scale), cache_at(op.v_cache, op.v_scale)},
+        .weight = {weight_at(op.q_weight, head_dim), weight_at(op.k_weight, head_dim)},
+        .position = {index_of(op.positions), index_of(op.positions2), index_of(op.positions3)},
+        .slots = index_of(op.slots),
+        .table = {heads_at(op.head_cos), heads_at(op.head_sin)},
+        .table_dtype = op.head_cos.dtype,
+        .tables_aligned = op.head_cos && kit::rows_aligned(op.head_cos, kit::kTurnWidth) &&
+                          kit::rows_aligned(op.head_sin, kit::kTurnWidth),
+        .tables_held = false,
+        .page_size = 1,
+        .cache_rows = 0,
+        .frequencies = op.frequencies ? op.frequencies.as<const float>() : nullptr,
+        .more = {},
+        .tokens = static_cast<unsigned>(op.tokens()),
+        .heads_before_k = static_cast<unsigned>(q_heads),
+        .heads_before_v = static_cast<unsigned>(q_heads + kv_heads),
+        .sequence = kit::Divisor::of(op.sequence()),
+        .heads = kit::Divisor::of(heads_of(op)),
+        .pairs = kit::Divisor::of(r.half),
+        .head_units = kit::Divisor::of(kit::head_units(r)),
+        .lanes_log2 = 0,
+        .rounds = plan.rounds,
+        .block_tokens = static_cast<unsigned>(plan.block_tokens),
+        .turn_stride = kit::turn_units(r) * kit::kTurnWidth,
+        .norm = static_cast<NormOver>(op.norm),
+        .eps = op.eps,
+        .weight_offset = op.weight_offset,
+        .counts = {static_cast<float>(row ? q_heads * head_dim : head_dim),
+                   static_cast<float>(row ? kv_heads * head_dim : head_dim)},
+        .prefix = op.prefix,
+        .start = op.start,
+        .section2 = static_cast<int>(op.section2),
+        .section3 = static_cast<int>(op.section3),
+        .alternate = op.sections == QkNormRope::Sections::alternate,
+        .rounding = static_cast<QkRounding>(op.rounding),
+        .wide_tables = (op.cos ? op.cos : op.head_cos).dtype == DType::fp32,
+        .addcmul = op.addcmul,
+        .factors = {mean_factor(op, op.q), mean_factor(op, op.k)},
+        .keep = l2_keeps_input(bytes(op.q.dtype, op.q.numel() + (op.k ? op.k.numel() : 0)), device),
+        .few = plan.blocks <= 4 * static_cast<unsigned>(device.sms)};
+    p.tables_held = p.tables_aligned && p.table_dtype == op.q.dtype && !r.interleaved;
     while (1u << p.lanes_log2 < plan.lanes) ++p.lanes_log2;
     if (const Tensor& cache = op.k_cache ? op.k_cache : op.v_cache) {
         p.page_size = std::max<std::int64_t>(1, cache.dim(1));
@@ -150,39 +160,85 @@ bool all_whole(const QkNormRope& op) {
     return true;
 }
 
-template <class T>
-void launch_as(const QkNormRope& op, Context& context) {
-    const HeadPlan planned = plan(op, context.info());
-    if (planned.blocks == 0 || op.head_dim() == 0) return;
+// What each kernel is launched with.
+struct HeadCall {
+    kit::Rotation r;
+    QkNormRopeParams p;
+    kit::LaunchShape shape;
+};
+HeadCall head_call(const QkNormRope& op, const HeadPlan& planned, Context& context) {
     kit::Rotation r = kit::rotation_of(op, op.head_dim(), op.start, 0);
-    if (!op.head_cos && !op.frequencies) kit::set_frequencies(r, op.base, context);
-    r.count = r.half;  // one launch turns all
-    QkNormRopeParams p = parameters(op, r, planned);
     const bool computed = !op.cos && !op.head_cos && !op.frequencies;
+    if (computed) kit::set_frequencies(r, op.base, context);
+    r.count = r.half;  // one launch turns all
+    QkNormRopeParams p = parameters(op, r, planned, context.info());
     for (int pair = kit::kTurnPairs; computed && pair < std::min(r.half, kit::kTurnPairs + kMorePairs);
          ++pair)
         p.more[pair - kit::kTurnPairs] = kit::rotary_frequency(op.base, op.rotated(), pair);
     const std::size_t turns_bytes = static_cast<std::size_t>(planned.block_tokens) * 2 *
                                     static_cast<std::size_t>(p.turn_stride) * sizeof(float);
-    const kit::LaunchShape shape{.grid = dim3(planned.blocks),
-                                 .block = dim3(planned.threads),
-                                 .dynamic_shared = op.head_cos ? 0 : turns_bytes,
-                                 .dependent = true};
+    return {r,
+            p,
+            {.grid = dim3(planned.blocks),
+             .block = dim3(planned.threads),
+             .dynamic_shared = op.head_cos ? 0 : turns_bytes,
+             .dependent = true}};
+}
+
+template <class T>
+void launch_as(const QkNormRope& op, Context& context) {
+    const HeadPlan planned = plan(op, context.info());
+    if (planned.blocks == 0 || op.head_dim() == 0) return;
+    const HeadCall call = head_call(op, planned, context);
     const bool steps = op.rounding != QkNormRope::Rounding::fused;
     const auto kernel = steps           ? qk_norm_rope<T, false, true>
                         : all_whole(op) ? qk_norm_rope<T, true, false>
                                         : qk_norm_rope<T, false, false>;
-    kit::launch("qk_norm_rope", kernel, shape, context.stream(), r, p);
+    kit::launch("qk_norm_rope", kernel, call.shape, context.stream(), call.r, call.p);
 }
-
 void launch(const QkNormRope& op, Context& context) {
     kit::with_wide_type(op.q.dtype,
                         [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
+// A block of the row kernel is a token, a thread one unit of Q and the same of K.
+std::int64_t row_units(const QkNormRope& op) {
+    const std::int64_t heads = std::max(op.q.dim(-2), op.k ? op.k.dim(-2) : 0);
+    return heads * ((op.head_dim() + 2 * kit::kTurnWidth - 1) / (2 * kit::kTurnWidth));
+}
+HeadPlan row_plan(const QkNormRope& op) {
+    return {.threads = static_cast<unsigned>(kit::divide_up(row_units(op), 32) * 32),
+            .blocks = static_cast<unsigned>(op.tokens())};
+}
+const char* decline_row(const QkNormRope& op, const DeviceInfo&) {
+    if (op.norm != QkNormRope::Norm::row) return "the norm is not over all heads";
+    if (op.rounding != QkNormRope::Rounding::fused) return "PyTorch's bits";
+    if (op.v || op.k_cache) return "values, or a cache";
+    if (!all_whole(op)) return "heads are not whole, aligned vectors";
+    if (row_units(op) > kRowThreads) return "more than 8192 elements of Q or K";
+    if (op.tokens() >> 30 != 0) return "2^30 tokens or more";
+    return nullptr;
+}
+template <class T>
+void launch_row_as(const QkNormRope& op, Context& context) {
+    if (row_units(op) * op.tokens() == 0) return;
+    const HeadCall call = head_call(op, row_plan(op), context);
+    kit::launch("qk_norm_rope", qk_norm_rope_row<T>, call.shape, context.stream(), call.r, call.p);
+}
+void launch_row(const QkNormRope& op, Context& context) {
+    kit::with_wide_type(
+        op.q.dtype, [&](auto* type) { launch_row_as<std::remove_pointer_t<decltype(type)>>(op, context); });
+}
+
 const RegisterImplementations<QkNormRope> kKernels{
     kit::kTarget,
-    {{"vectors",
+    {{"rows", decline_row,
+      +[](const QkNormRope& op, const DeviceInfo&) {
+          const HeadPlan p = row_plan(op);
+          return "threads=" + std::to_string(p.threads) + " blocks=" + std::to_string(p.blocks);
+      },
+      launch_row},
+     {"vectors",
       +[](const QkNormRope& op, const DeviceInfo&) -> const char* {
           if (op.tokens() >> 30 != 0) return "2^30 tokens or more";
           if (op.rotated() / 2 > kMaxHalf && !op.head_cos) return "more than 8192 elements of a head turn";

@@ -60,8 +60,7 @@ __global__ void __launch_bounds__(512)
             rest -= turned;
             const unsigned value = p.value_units.quotient(rest);
             head = p.turned_heads + value;
-            place = kit::copy_place(
-                static_cast<int>(rest - value * p.value_units.divisor) * 2 * kit::kTurnWidth, r.head_dim);
+            place = kit::copy_place(0, r.head_dim, static_cast<int>(rest - value * p.value_units.divisor));
         }
         if (i >= units) return;
         const unsigned token = first + slot;

@@ -24,7 +24,8 @@ struct RopeParams {
     unsigned heads, heads_a_block;
     kit::Divisor head_units, token_units;  // of a head, of the heads that a block takes
     unsigned block_tokens;                 // a power of two
-    bool eager, wide_tables;               // PyTorch's roundings; its products in fp32
+    bool keep;                             // L2 keeps x after all else (kit::L2Policy)
+    bool wide_tables;                      // PyTorch's roundings are of products in fp32
 };
 
 // Where a token's heads and its position lie, and its place in its sequence.
@@ -59,53 +60,50 @@ __device__ __forceinline__ RopeToken rope_token(const RopeParams& p, unsigned to
 //          in two vectors, then takes part in the angles, which go to shared memory, one sincosf a pair and
 //          token, and turns its unit when they are there (kit/rotary.cuh)
 // Traffic  x and out once: bound by memory; the angles cost 1/heads of what each head's own would
-// Needs    x and out the very same view, or apart; kWhole: units of whole, aligned vectors
-template <class T, bool kWhole>
+// Needs    x and out the very same view, or apart; kWhole: units of whole, aligned vectors.
+//          kSteps: PyTorch's bits, in kernels of their own, for as a branch it took the others ten registers of a thread
+template <class T, bool kWhole, bool kSteps>
 __global__ void __launch_bounds__(512)
     rope(__grid_constant__ const kit::Rotation r, __grid_constant__ const RopeParams p) {
     kit::Turns& turns = kit::block_shared<kit::Turns>();
     const unsigned first = blockIdx.x * p.block_tokens, first_head = blockIdx.y * p.heads_a_block;
     const unsigned tokens = p.tokens - first < p.block_tokens ? p.tokens - first : p.block_tokens;
     const unsigned units = tokens * p.token_units.divisor;
-
-    unsigned i = threadIdx.x, slot = 0;
-    T* to = nullptr;  // null: nothing to turn
-    kit::UnitPlace place{};
-    kit::Unit<T> unit;
-    const auto fetch = [&] {
-        slot = p.token_units.quotient(i);
-        const unsigned rest = i - slot * p.token_units.divisor, head = p.head_units.quotient(rest);
-        to = nullptr;
-        if (i >= units || first_head + head >= p.heads) return;
-        place = kit::unit_place(r, static_cast<int>(rest - head * p.head_units.divisor));
-        const RopeToken token = rope_token(p, first + slot);
-        to = static_cast<T*>(p.out) + token.to + (first_head + head) * p.out_strides.head;
-        const T* from = static_cast<const T*>(p.x) + token.from + (first_head + head) * p.x_strides.head;
-        kit::load_unit<kWhole>(from, place, unit);
-    };
     // Every slot, so that the angles need no mask: those beyond the last token repeat it.
     const auto position = [&](unsigned at) -> std::int64_t {
         const RopeToken token = rope_token(p, first + (at < tokens ? at : tokens - 1));
         return r.positions != nullptr ? kit::position_at(r, token.position) : r.start + token.index;
     };
 
+    const kit::L2Policy policy = kit::l2_policy(p.keep);
+
     kit::dependency_wait();
     kit::dependents_launch();
-    fetch();
-    kit::fill_turns(r, turns, static_cast<int>(p.block_tokens), position);
-    __syncthreads();
-    while (i < units) {
-        if (to != nullptr) {
-            const float *cos = turns.cos[slot], *sin = turns.sin[slot];
-            if (p.eager) {
-                kit::finish_unit<kWhole>(r, to, place, unit, cos, sin,
-                                         kit::TurnInSteps<T>{.wide = p.wide_tables});
-            } else {
-                kit::finish_unit<kWhole>(r, to, place, unit, cos, sin);
-            }
+    for (unsigned i = threadIdx.x, round = 0; round == 0 || i < units; i += blockDim.x, ++round) {
+        const unsigned slot = p.token_units.quotient(i), rest = i - slot * p.token_units.divisor;
+        const unsigned head = p.head_units.quotient(rest), unit = rest - head * p.head_units.divisor;
+        const bool there = i < units && first_head + head < p.heads;
+        T* to = nullptr;
+        kit::UnitPlace place{};
+        kit::Unit<T> held;
+        if (there) {
+            place = kit::unit_place(r, static_cast<int>(unit));
+            const RopeToken token = rope_token(p, first + slot);
+            const T* from = static_cast<const T*>(p.x) + token.from + (first_head + head) * p.x_strides.head;
+            to = static_cast<T*>(p.out) + token.to + (first_head + head) * p.out_strides.head;
+            kit::load_unit<kWhole>(from, place, held, policy);
         }
-        i += blockDim.x;
-        fetch();
+        if (round == 0) {
+            kit::fill_turns(r, turns, static_cast<int>(p.block_tokens), position);
+            __syncthreads();
+        }
+        if (!there) continue;
+        if constexpr (kSteps) {
+            kit::finish_unit<kWhole>(r, to, place, held, turns.cos[slot], turns.sin[slot],
+                                     kit::TurnInSteps<T>{.wide = p.wide_tables});
+        } else {
+            kit::finish_unit<kWhole>(r, to, place, held, turns.cos[slot], turns.sin[slot]);
+        }
     }
 }
 

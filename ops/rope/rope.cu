@@ -39,7 +39,7 @@ RopePlan plan(const Rope& op, const DeviceInfo& device) {
     return plan;
 }
 
-RopeParams parameters(const Rope& op, const RopePlan& plan) {
+RopeParams parameters(const Rope& op, const RopePlan& plan, const DeviceInfo& device) {
     RopeParams p{};
     const int axes = op.x.rank - 2;
     p.one_axis = true;
@@ -60,7 +60,7 @@ RopeParams parameters(const Rope& op, const RopePlan& plan) {
     p.heads_a_block = static_cast<unsigned>(plan.heads);
     p.tokens = static_cast<unsigned>(op.tokens());
     p.block_tokens = static_cast<unsigned>(plan.block_tokens);
-    p.eager = op.rounding == Rope::Rounding::eager;
+    p.keep = l2_keeps_input(bytes(op.x.dtype, op.x.numel()), device);
     p.wide_tables = op.cos && op.cos.dtype == DType::fp32;
     return p;
 }
@@ -68,9 +68,12 @@ RopeParams parameters(const Rope& op, const RopePlan& plan) {
 template <class T>
 void launch_as(const Rope& op, Context& context) {
     const RopePlan planned = plan(op, context.info());
-    RopeParams p = parameters(op, planned);
+    RopeParams p = parameters(op, planned, context.info());
     const bool whole = kit::heads_whole(op.x.dim(-1), op.rotated()) &&
                        kit::rows_aligned(op.x, kit::kTurnWidth) && kit::rows_aligned(op.out, kit::kTurnWidth);
+    const bool steps = op.rounding == Rope::Rounding::eager;
+    const auto kernel = steps ? (whole ? rope<T, true, true> : rope<T, false, true>)
+                              : (whole ? rope<T, true, false> : rope<T, false, false>);
     const kit::LaunchShape shape{
         .grid = dim3(planned.blocks, planned.head_blocks), .block = dim3(planned.threads), .dependent = true};
     for (std::int64_t i = 0; i < planned.launches; ++i) {
@@ -80,7 +83,7 @@ void launch_as(const Rope& op, Context& context) {
         const int units = op.x.data == op.out.data ? kit::turn_units(r) : kit::head_units(r);
         p.head_units = kit::Divisor::of(units);
         p.token_units = kit::Divisor::of(units * planned.heads);
-        kit::launch("rope", whole ? rope<T, true> : rope<T, false>, shape, context.stream(), r, p);
+        kit::launch("rope", kernel, shape, context.stream(), r, p);
     }
 }
 

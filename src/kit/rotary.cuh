@@ -108,27 +108,9 @@ __device__ __forceinline__ const float* frequencies(const Rotation& r) {
     return from;
 }
 
-// Fills turns[t] for the block's `tokens` tokens (a power of two); position(t) gives their positions.
-template <class Position>
-__device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, int tokens, Position position) {
-    const int shift = __ffs(tokens) - 1;
-    const float* frequency = frequencies(r);
-    for (int i = static_cast<int>(threadIdx.x); i < tokens * r.count; i += static_cast<int>(blockDim.x)) {
-        const int token = i & (tokens - 1), pair = i >> shift;
-        float c = 0.0f, s = 0.0f;
-        if (r.cos == nullptr) [[likely]] {
-            sincosf(static_cast<float>(position(token)) * frequency[pair], &s, &c);
-        } else if (const std::int64_t row = position(token); row >= 0 && row < r.table) {
-            c = load_as(r.table_dtype, r.cos, row * r.cos_row + (r.first + pair) * r.cos_step);
-            s = load_as(r.table_dtype, r.sin, row * r.sin_row + (r.first + pair) * r.sin_step);
-        }
-        turns.cos[token][pair] = c;
-        turns.sin[token][pair] = s;
-    }
-}
-
 // A head is cut into units of 8 pairs to turn, then units of 16 elements to copy: those beyond the rotated
-// ones, which the launch of the first pairs takes along. A unit is two vectors of 8 elements.
+// ones, which the launch of the first pairs takes along. A unit is two vectors of 8 elements, far apart: half of the
+// stretch that they are of. So neighbouring lanes move neighbouring vectors, and whole sectors of memory.
 __host__ __device__ inline int turn_units(const Rotation& r) {
     return (r.count + kTurnWidth - 1) / kTurnWidth;
 }
@@ -142,20 +124,82 @@ __host__ __device__ inline int head_units(const Rotation& r) {
 struct UnitPlace {
     int at[2];     // where the vectors begin, from the head on
     int count[2];  // how many elements of them there are; not positive: none
-    int pair;      // the first one, among the launch's; -1 where elements are copied
+    int turned;    // the unit's number among those that turn; -1 where elements are copied
 };
-__device__ __forceinline__ UnitPlace copy_place(int begin, int end) {
-    return {{begin, begin + kTurnWidth}, {end - begin, end - begin - kTurnWidth}, -1};
+// Unit `unit` of `units` that share the elements [begin, end) of a head.
+__device__ __forceinline__ UnitPlace stretch_place(int begin, int end, int unit, int units, int turned) {
+    const int low = begin + unit * kTurnWidth, high = low + units * kTurnWidth;
+    return {{low, high}, {end - low, end - high}, turned};
+}
+__device__ __forceinline__ UnitPlace copy_place(int begin, int end, int unit) {
+    return stretch_place(begin, end, unit, copy_units(end - begin), -1);
 }
 __device__ __forceinline__ UnitPlace unit_place(const Rotation& r, int unit) {
-    const int pair = unit * kTurnWidth, count = r.count - pair;
-    if (count <= 0) return copy_place(2 * r.half + (unit - turn_units(r)) * 2 * kTurnWidth, r.head_dim);
-    if (!r.interleaved) {
-        const int low = r.first + pair;
-        return {{low, low + r.half}, {count, count}, pair};
+    const int units = turn_units(r);
+    if (unit >= units) return copy_place(2 * r.half, r.head_dim, unit - units);
+    if (r.interleaved) return stretch_place(2 * r.first, 2 * (r.first + r.count), unit, units, unit);
+    const int low = r.first + unit * kTurnWidth, count = r.count - unit * kTurnWidth;
+    return {{low, low + r.half}, {count, count}, unit};
+}
+
+// Pairs come in quads, two of a unit: neighbours where a pair is of two halves, else one of each vector. Quad `quad` of unit
+// `unit` of `units`: the first of its pairs.
+inline constexpr int kQuad = kTurnWidth / 2;
+__device__ __forceinline__ int quad_pair(bool interleaved, int unit, int units, int quad) {
+    return kQuad * (interleaved ? unit + quad * units : 2 * unit + quad);
+}
+// Cosines or sines of a token, or a head, wait in shared memory in the order in which neighbouring lanes ask for them: the
+// first quads of all units, then the second ones. Where a pair's is.
+__device__ __forceinline__ int turn_place(bool interleaved, int units, int pair) {
+    if (interleaved) return pair;
+    const int quad = pair / kQuad;
+    return kQuad * (quad / 2 + quad % 2 * units) + pair % kQuad;
+}
+
+// Cosines or sines of a unit's pairs.
+using UnitTurns = Vec<float, kTurnWidth>;
+__device__ __forceinline__ UnitTurns load_turns(const float* from, int unit, int units) {
+    UnitTurns turns;
+#pragma unroll
+    for (int quad = 0; quad < 2; ++quad) {
+        const auto some = load_aligned<kQuad>(from + kQuad * (unit + quad * units));
+#pragma unroll
+        for (int i = 0; i < kQuad; ++i) turns[quad * kQuad + i] = some[i];
     }
-    const int low = 2 * (r.first + pair);
-    return {{low, low + kTurnWidth}, {2 * count, 2 * count - kTurnWidth}, pair};
+    return turns;
+}
+
+// A pair's cosine and sine by the tables; zeros where they lack the position.
+__device__ __forceinline__ void look_up(const Rotation& r, std::int64_t position, int pair, float& c,
+                                        float& s) {
+    c = s = 0.0f;
+    if (position < 0 || position >= r.table) return;
+    with_wide_type(r.table_dtype, [&](auto* type) {
+        using W = std::remove_pointer_t<decltype(type)>;
+        const W cosine = static_cast<const W*>(r.cos)[position * r.cos_row + pair * r.cos_step];
+        const W sine = static_cast<const W*>(r.sin)[position * r.sin_row + pair * r.sin_step];
+        c = to_float(cosine), s = to_float(sine);
+    });
+}
+
+// Fills turns[t] for the block's `tokens` tokens (a power of two); position(t) gives their positions.
+template <class Position>
+__device__ __forceinline__ void fill_turns(const Rotation& r, Turns& turns, int tokens, Position position) {
+    const int shift = __ffs(tokens) - 1;
+    const float* frequency = frequencies(r);
+    for (int i = static_cast<int>(threadIdx.x); i < tokens * r.count; i += static_cast<int>(blockDim.x)) {
+        const int token = i & (tokens - 1), pair = i >> shift;
+        float c, s;
+        if (r.cos == nullptr) [[likely]] {
+            const float f = frequency[pair];  // asked for before the position, which is waited for
+            sincosf(static_cast<float>(position(token)) * f, &s, &c);
+        } else {
+            look_up(r, position(token), r.first + pair, c, s);
+        }
+        const int at = turn_place(r.interleaved, turn_units(r), pair);
+        turns.cos[token][at] = c;
+        turns.sin[token][at] = s;
+    }
 }
 
 // A unit between memory and memory, in words: 16-bit elements would be taken apart, and so waited for, where
@@ -165,13 +209,15 @@ struct Unit {
     static constexpr int kWords = kTurnWidth * static_cast<int>(sizeof(T)) / 4;
     Vec<unsigned, kWords> part[2];
 };
-template <bool kWhole, class T>
-__device__ __forceinline__ void load_unit(const T* head, const UnitPlace& place, Unit<T>& unit) {
+// `policy`: none or an L2Policy, of whole vectors.
+template <bool kWhole, class T, class... Policy>
+__device__ __forceinline__ void load_unit(const T* head, const UnitPlace& place, Unit<T>& unit,
+                                          Policy... policy) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const T* from = head + place.at[i];
         if constexpr (kWhole) {
-            unit.part[i] = load_aligned<Unit<T>::kWords>(reinterpret_cast<const unsigned*>(from));
+            unit.part[i] = load_aligned<Unit<T>::kWords>(reinterpret_cast<const unsigned*>(from), policy...);
         } else {
             const auto vector = load_elements<kTurnWidth>(from, place.count[i], T());
             memcpy(static_cast<void*>(&unit.part[i]), static_cast<const void*>(&vector), sizeof(vector));
@@ -199,19 +245,12 @@ __device__ __forceinline__ void unit_floats(const Unit<T>& unit, int part, float
     to_floats(vector, values);
 }
 
-// Cosines or sines of a unit's pairs.
-using UnitTurns = Vec<float, kTurnWidth>;
-
 // (a, b) → (a·cos − b·sin, b·cos + a·sin)
 struct TurnOnce {
-    __device__ __forceinline__ void operator()(float (&a)[kTurnWidth], float (&b)[kTurnWidth],
-                                               const UnitTurns& c, const UnitTurns& s) const {
-#pragma unroll
-        for (int i = 0; i < kTurnWidth; ++i) {
-            const float turned = a[i] * c[i] - b[i] * s[i];
-            b[i] = b[i] * c[i] + a[i] * s[i];
-            a[i] = turned;
-        }
+    __device__ __forceinline__ void operator()(float& a, float& b, float c, float s) const {
+        const float turned = a * c - b * s;
+        b = b * c + a * s;
+        a = turned;
     }
 };
 
@@ -221,8 +260,7 @@ template <class T>
 struct TurnInSteps {
     bool wide = false, addcmul = false;
 
-    __device__ __forceinline__ void operator()(float (&a)[kTurnWidth], float (&b)[kTurnWidth],
-                                               const UnitTurns& c, const UnitTurns& s) const {
+    __device__ __forceinline__ void operator()(float& a, float& b, float c, float s) const {
         const auto product = [&](float x, float y) {
             const float exact = __fmul_rn(x, y);
             return wide ? exact : round_through<T>(exact);
@@ -230,12 +268,9 @@ struct TurnInSteps {
         const auto sum = [&](float first, float x, float y) {
             return addcmul ? fmaf(x, y, first) : __fadd_rn(first, product(x, y));
         };
-#pragma unroll
-        for (int i = 0; i < kTurnWidth; ++i) {
-            const float turned = sum(product(a[i], c[i]), -s[i], b[i]);
-            b[i] = sum(product(b[i], c[i]), s[i], a[i]);
-            a[i] = turned;
-        }
+        const float turned = sum(product(a, c), -s, b);
+        b = sum(product(b, c), s, a);
+        a = turned;
     }
 };
 
@@ -244,19 +279,15 @@ template <class Turn = TurnOnce>
 __device__ __forceinline__ void turn_unit(bool interleaved, float (&low)[kTurnWidth],
                                           float (&high)[kTurnWidth], const UnitTurns& cos,
                                           const UnitTurns& sin, Turn turn = {}) {
-    if (!interleaved) return turn(low, high, cos, sin);
-    constexpr int kHalf = kTurnWidth / 2;
-    float a[kTurnWidth], b[kTurnWidth];
+    if (interleaved) {
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-        a[i] = low[2 * i], b[i] = low[2 * i + 1];
-        a[kHalf + i] = high[2 * i], b[kHalf + i] = high[2 * i + 1];
-    }
-    turn(a, b, cos, sin);
+        for (int i = 0; i < kQuad; ++i) {
+            turn(low[2 * i], low[2 * i + 1], cos[i], sin[i]);
+            turn(high[2 * i], high[2 * i + 1], cos[kQuad + i], sin[kQuad + i]);
+        }
+    } else {
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-        low[2 * i] = a[i], low[2 * i + 1] = b[i];
-        high[2 * i] = a[kHalf + i], high[2 * i + 1] = b[kHalf + i];
+        for (int i = 0; i < kTurnWidth; ++i) turn(low[i], high[i], cos[i], sin[i]);
     }
 }
 
@@ -265,12 +296,13 @@ template <bool kWhole, class T, class Turn = TurnOnce>
 __device__ __forceinline__ void finish_unit(const Rotation& r, T* head, const UnitPlace& place,
                                             const Unit<T>& unit, const float* cos, const float* sin,
                                             Turn turn = {}) {
-    if (place.pair < 0) return store_unit<kWhole>(head, place, unit);
+    if (place.turned < 0) return store_unit<kWhole>(head, place, unit);
     float low[kTurnWidth], high[kTurnWidth];
     unit_floats(unit, 0, low);
     unit_floats(unit, 1, high);
-    turn_unit(r.interleaved, low, high, load_aligned<kTurnWidth>(cos + place.pair),
-              load_aligned<kTurnWidth>(sin + place.pair), turn);
+    const int units = turn_units(r);
+    turn_unit(r.interleaved, low, high, load_turns(cos, place.turned, units),
+              load_turns(sin, place.turned, units), turn);
     store_vector(head + place.at[0], from_floats<T>(low), kWhole ? kTurnWidth : place.count[0], kWhole);
     store_vector(head + place.at[1], from_floats<T>(high), kWhole ? kTurnWidth : place.count[1], kWhole);
 }
