@@ -15,6 +15,11 @@ const T* data_of(const Tensor& t) {
 
 Bias bias_of(const Tensor& t) { return {data_of(t), t.dtype, t && kit::rows_aligned(t, 4)}; }
 
+RowsBeside rows_beside_of(const Tensor& t, const Tensor& out) {
+    if (!t) return {};
+    return {t.data, t.dtype, kit::rows_aligned(t, 4), gemm::rows_beside(t, out)};
+}
+
 Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
     Epilogue e{};
     e.a_scale = data_of<float>(op.a_scale);
@@ -23,16 +28,14 @@ Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
     e.out_scale = data_of<float>(op.out_scale);
     e.bias = bias_of(op.bias);
     e.up_bias = bias_of(op.up_bias);
-    e.residual = data_of(op.residual);
     e.out = op.out.data;
-    e.residual_stride = p.residual_stride;
     e.out_stride = p.out_stride;
-    e.residual_dtype = op.residual.dtype;
     e.out_dtype = op.out.dtype;
     e.activation = op.activation;
     e.gated = static_cast<bool>(op.up);
-    e.residual_vectors = op.residual && kit::rows_aligned(op.residual, 4);
     e.out_vectors = kit::rows_aligned(op.out, 4);
+    e.residual = rows_beside_of(op.residual, op.out);
+    e.gate = rows_beside_of(op.gate, op.out);
     return e;
 }
 

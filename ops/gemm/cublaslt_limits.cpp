@@ -23,6 +23,7 @@ const char* epilogue_limits(const Gemm& op) {
     if (op.bias && op.residual && op.out.dtype != DType::fp32) {
         return "it rounds to out's dtype between residual and bias (seen on an H200)";
     }
+    if (op.gate) return "it adds to the product itself, and has no gate";
     if (op.out_scale) return "it multiplies by an output scale, where gemm divides";
     return nullptr;
 }
@@ -46,6 +47,7 @@ const char* dtype_limits(const Gemm& op, const DeviceInfo& device) {
 }
 
 const char* layout_limits(const Gemm& op, const Problem& p) {
+    if (op.residual && p.residual_stride == 0) return "its residual is a matrix: a row for each of out's";
     if (!is_tn(p.b) && !is_nn(p.b)) return "neither axis of b is contiguous";
     const std::int64_t b_stride = is_tn(p.b) ? p.b.row : p.b.step, b_length = is_tn(p.b) ? p.k : p.n;
     if (p.a_stride < p.k || b_stride < b_length || p.out_stride < p.n ||

@@ -1,10 +1,11 @@
-// What the gemm kernels do with their sums: scale, bias, activation, gating, residual, store.
+// What the gemm kernels do with their sums: scale, bias, activation, gates, residual, store.
 #pragma once
 
 #include "kit/activation.cuh"
 #include "kit/convert.cuh"
 #include "kit/vector.cuh"
 #include "ops/gemm/gemm.h"
+#include "weft/row_map.h"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -16,17 +17,41 @@ struct Bias {
     bool vectors;
 };
 
-// Pointers are null where the operand is absent. `..._vectors`: every row begins where four elements may be
-// accessed at once.
+// An operand whose rows belong to those of out by a map. Null where absent. `vectors`: every row begins where four
+// elements may be read at once.
+struct RowsBeside {
+    const void* data;
+    DType dtype;
+    bool vectors;
+    RowMap map;
+
+    // Elements from its first to where the row begins that belongs to row `row` of out.
+    __device__ int64_t offset(int64_t row) const {
+        int64_t at = 0;
+#pragma unroll 1
+        for (int axis = map.axes - 1; axis > 0; --axis) {
+            const int64_t size = map.size[axis];
+            const int64_t outer = (row | size) >> 32 == 0
+                                      ? static_cast<unsigned>(row) / static_cast<unsigned>(size)
+                                      : row / size;
+            at += (row - outer * size) * map.stride[axis];
+            row = outer;
+        }
+        return at + row * map.stride[0];
+    }
+};
+
+// Pointers are null where the operand is absent. `gated`: there is up. `out_vectors`: every row begins where four elements
+// may be written at once.
 struct Epilogue {
     const float *a_scale, *b_scale, *up_scale, *out_scale;
     Bias bias, up_bias;
-    const void* residual;
     void* out;
-    int64_t residual_stride, out_stride;
-    DType residual_dtype, out_dtype;
+    int64_t out_stride;
+    DType out_dtype;
     Gemm::Activation activation;
-    bool gated, residual_vectors, out_vectors;
+    bool gated, out_vectors;
+    RowsBeside residual, gate;
 };
 
 // The factors of whole products, read once a thread.
@@ -78,13 +103,24 @@ __device__ __forceinline__ StoredFour load_four(DType dtype, const void* data, i
     });
     return four;
 }
+// The same of the row that belongs to row `row` of out: one element that stands for a whole row is there four times.
+__device__ __forceinline__ StoredFour load_beside(const RowsBeside& rows, int64_t row, int64_t column,
+                                                  int count) {
+    if (rows.data == nullptr) return {};
+    const int64_t begin = rows.offset(row);
+    if (!rows.map.single) return load_four(rows.dtype, rows.data, begin + column, count, rows.vectors);
+    const bool wide = rows.dtype == DType::fp32;
+    const unsigned element = wide ? static_cast<const unsigned*>(rows.data)[begin]
+                                  : static_cast<const uint16_t*>(rows.data)[begin] * 0x10001u;
+    return {element, element, element, element};
+}
 // Four results, count of them wanted, and what they are made of: the sums, which they replace, of one product or of both,
 // and what is added to them, where there is any.
 struct Four {
     int64_t row, column;
     int count;  // may exceed four
     float value[4], up[4];
-    StoredFour bias, up_bias, residual;
+    StoredFour bias, up_bias, gate, residual;
 };
 
 __device__ __forceinline__ void load_addends(const Epilogue& e, Four& four) {
@@ -94,19 +130,18 @@ __device__ __forceinline__ void load_addends(const Epilogue& e, Four& four) {
     };
     four.bias = load(e.bias);
     four.up_bias = load(e.up_bias);
-    if (e.residual != nullptr) {
-        four.residual = load_four(e.residual_dtype, e.residual, four.row * e.residual_stride + four.column,
-                                  four.count, e.residual_vectors);
-    }
+    four.gate = load_beside(e.gate, four.row, four.column, four.count);
+    four.residual = load_beside(e.residual, four.row, four.column, four.count);
 }
 
-// Adds four elements as they are stored.
-__device__ __forceinline__ void add_stored(DType dtype, const StoredFour& stored, float (&value)[4]) {
+// use(i, element) for four elements as they are stored.
+template <class F>
+__device__ __forceinline__ void each_stored(DType dtype, const StoredFour& stored, F use) {
     kit::with_wide_type(dtype, [&](auto* type) {
         kit::Vec<std::remove_pointer_t<decltype(type)>, 4> elements;
         memcpy(static_cast<void*>(&elements), &stored, sizeof(elements));
 #pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] += kit::to_float(elements[i]);
+        for (int i = 0; i < 4; ++i) use(i, kit::to_float(elements[i]));
     });
 }
 
@@ -114,7 +149,8 @@ __device__ __forceinline__ void scale_and_bias(float scale, const Bias& bias, co
                                                float (&value)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) value[i] *= scale;
-    if (bias.data != nullptr) add_stored(bias.dtype, stored, value);
+    if (bias.data == nullptr) return;
+    each_stored(bias.dtype, stored, [&](int i, float added) { value[i] += added; });
 }
 
 // For kernels that hold four neighbouring sums. `up` is not looked at where nothing is gated.
@@ -130,7 +166,10 @@ __device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, 
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] *= four.up[i];
     }
-    if (e.residual != nullptr) add_stored(e.residual_dtype, four.residual, value);
+    if (e.gate.data != nullptr)
+        each_stored(e.gate.dtype, four.gate, [&](int i, float factor) { value[i] *= factor; });
+    if (e.residual.data != nullptr)
+        each_stored(e.residual.dtype, four.residual, [&](int i, float added) { value[i] += added; });
     if (e.out_scale != nullptr) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] *= s.inverse_out;

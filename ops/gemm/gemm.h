@@ -1,5 +1,5 @@
-// Matrix product with its epilogue: out = act(scale_a·scale_b·(a @ bᵀ) + bias) + residual; gated by a second
-// product where there is `up`.
+// Matrix product with its epilogue: out = act(scale_a·scale_b·(a @ bᵀ) + bias) · gate + residual; the activation's
+// value times a second product where there is `up`.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,10 @@
 
 namespace weft {
 
-// out[m, n] = round((act(a_scale · b_scale · Σ_k a[m, k] · b[n, k] + bias[n]) + residual[m, n]) / out_scale)
+// out[m, n] = round((act(a_scale · b_scale · Σ_k a[m, k] · b[n, k] + bias[n]) · gate[m, n] + residual[m, n]) / out_scale)
+//
+// gate and residual broadcast to out's rows (weft/row_map.h): the gate of a DiT's block is one row for each batch, a position
+// embedding is a residual that all batches share.
 //
 // `b` is always [n, k] by name. How it lies in memory is a matter of its strides: a weight as PyTorch keeps
 // it (each output's row contiguous; "TN") is dense, and a [k, n] matrix ("NN") is passed as its transposed
@@ -18,7 +21,7 @@ namespace weft {
 //
 // With `up`, [n, k] as well and of any strides, the activation's value gates a second product of the same a:
 //
-// out = round((act(…) · (a_scale · up_scale · Σ_k a[m, k] · up[n, k] + up_bias[n]) + residual) / out_scale)
+// out = round((act(…) · (a_scale · up_scale · Σ_k a[m, k] · up[n, k] + up_bias[n]) · gate + residual) / out_scale)
 //
 // Merged weights [2n, k], the gate's rows first, are passed as two slices of rows; interleaved ones as two
 // strided views.
@@ -27,7 +30,7 @@ struct Gemm {
     using Activation = weft::Activation;
 
     Tensor a{}, b{}, a_scale{}, b_scale{}, bias{}, up{}, up_scale{}, up_bias{};
-    Tensor residual{}, out_scale{}, out{};
+    Tensor gate{}, residual{}, out_scale{}, out{};
     Activation activation = Activation::none;
     bool fast_accumulation = false;
 
@@ -69,7 +72,7 @@ inline const Contract& Gemm::contract() {
         Describe<Gemm>(
             std::string(kName),
             "out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + "
-            "up_bias)] + residual) / out_scale")
+            "up_bias)] * gate + residual) / out_scale")
             .in("a", &Gemm::a, "... k", kOperand, "activations")
             .in("b", &Gemm::b, "n k", kOperand, "weights; a [k, n] matrix is passed as its transposed view")
             .layout(Layout::strided)
@@ -82,7 +85,9 @@ inline const Contract& Gemm::contract() {
             .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
             .optional()
             .with(detail::gemm_up)
-            .in("residual", &Gemm::residual, "... n", kFloat, "added after the activation and its gating")
+            .in("gate", &Gemm::gate, "~... n", kFloat, "multiplies what comes of the activation and up")
+            .optional()
+            .in("residual", &Gemm::residual, "~... n", kFloat, "added then")
             .optional()
             .in("out_scale", &Gemm::out_scale, "1", DType::fp32, "the scale of an fp8 out")
             .optional()
@@ -109,9 +114,10 @@ inline const Contract& Gemm::contract() {
                 "accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 "
                 "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd "
                 "partial sum. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's "
-                "instruction gives it. up: each factor's error times the other, and 2^-24 of the product. A "
-                "residual beside a 16-bit out: the product may be rounded to out's dtype before the sum is "
-                "(cuBLASLt does, on some shapes)")
+                "instruction gives it. up and gate: each factor's error times the other, and 2^-24 of the "
+                "product. A residual beside a 16-bit out, without a gate: the product may be rounded to "
+                "out's "
+                "dtype before the sum is (cuBLASLt does, on some shapes)")
             .source(
                 "torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear units "
                 "(arXiv:2002.05202)");

@@ -71,13 +71,17 @@ void finish(const Gemm& op, const Problem& p, const std::vector<float>& sums, st
             std::int64_t rows, std::int64_t column, std::int64_t columns) {
     const float scale = scalar(op.a_scale) * scalar(op.b_scale);
     const float inverse = 1 / scalar(op.out_scale);
+    const gemm::Beside gate(op.gate, op.out), residual(op.residual, op.out);
     const float* sum = sums.data();
     for (std::int64_t r = row; r < row + rows; ++r) {
+        const std::int64_t gate_row = gate.row(r), residual_row = residual.row(r);
         for (std::int64_t c = column; c < column + columns; ++c) {
             float value = *sum++ * scale;
             if (op.bias) value += widen(op.bias.dtype, op.bias.data, c);
             if (op.activation != Gemm::Activation::none) value = gelu(op.activation, value);
-            if (op.residual) value += widen(op.residual.dtype, op.residual.data, r * p.residual_stride + c);
+            if (op.gate) value *= widen(op.gate.dtype, op.gate.data, gate_row + gate.column(c));
+            if (op.residual)
+                value += widen(op.residual.dtype, op.residual.data, residual_row + residual.column(c));
             if (op.out_scale) value *= inverse;
             narrow(op.out, r * p.out_stride + c, value);
         }

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from tests.oracles.numbers import beside
+
 
 def gelu_tanh(x: np.ndarray) -> np.ndarray:
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -30,5 +32,7 @@ def oracle(inputs: dict, options: dict) -> dict:
     out = activate(options["activation"], out)
     if "up" in inputs:
         out = out * (a @ inputs["up"].T * scale("up_scale") + inputs.get("up_bias", 0.0))
-    out = out + inputs.get("residual", 0.0)
+    for name, combine in (("gate", np.multiply), ("residual", np.add)):
+        if name in inputs:
+            out = combine(out, beside(inputs[name], out))
     return {"out": out / scale("out_scale")}

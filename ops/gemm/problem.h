@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/gemm/gemm.h"
+#include "weft/row_map.h"
 
 namespace weft::gemm {
 
@@ -15,9 +16,34 @@ struct WeightStrides {
 // Strides count elements.
 struct Problem {
     std::int64_t m = 0, n = 0, k = 0;
-    std::int64_t a_stride = 0, residual_stride = 0, out_stride = 0;
+    std::int64_t a_stride = 0, out_stride = 0;
+    std::int64_t residual_stride = 0;  // 0 where its rows are no matrix beside out (own_stride)
     WeightStrides b, up;
 };
+
+// The rows of gate or residual as those of out find them, over the fewest axes.
+inline RowMap rows_beside(const Tensor& operand, const Tensor& out) {
+    RowMap map = map_rows(operand, out).value_or(RowMap{});
+    RowMap* const alone[] = {&map};
+    fold_maps(alone);
+    return map;
+}
+// Where the elements of such an operand lie, that is there or not: from its first to element n of the row that belongs to row
+// m of out it is row(m) + column(n).
+struct Beside {
+    RowMap map;
+    Beside(const Tensor& operand, const Tensor& out) {
+        if (operand) map = rows_beside(operand, out);
+    }
+    std::int64_t row(std::int64_t m) const { return map.offset(m); }
+    std::int64_t column(std::int64_t n) const { return map.single ? 0 : n; }
+};
+// The stride of an operand that has a row for each of out's, one stride apart; else 0.
+inline std::int64_t own_stride(const Tensor& operand, const Tensor& out) {
+    const RowMap map = rows_beside(operand, out);
+    if (map.single || map.axes > 1) return 0;
+    return map.axes == 1 ? map.stride[0] : out.dim(-1);
+}
 
 // The stride of a lone row, or column, is meaningless: it becomes what a dense matrix has.
 inline std::int64_t row_stride(const Tensor& t) {
@@ -41,7 +67,7 @@ inline Problem problem(const Gemm& op) {
     p.a_stride = row_stride(op.a);
     p.b = weight_strides(op.b);
     if (op.up) p.up = weight_strides(op.up);
-    p.residual_stride = op.residual ? row_stride(op.residual) : 0;
+    p.residual_stride = op.residual ? own_stride(op.residual, op.out) : 0;
     p.out_stride = row_stride(op.out);
     return p;
 }

@@ -1,6 +1,4 @@
 // gemm's executable specification: double sums, the epilogue in the contract's order, rounded once.
-#include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "ops/gemm/problem.h"
@@ -11,16 +9,6 @@ namespace weft {
 namespace {
 
 using gemm::Value;
-
-double activate(Gemm::Activation kind, double x) {
-    switch (kind) {
-        case Gemm::Activation::none: return x;
-        case Gemm::Activation::gelu_erf: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
-        case Gemm::Activation::silu: return x / (1 + std::exp(-x));
-        default: break;  // gelu_tanh
-    }
-    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-}
 
 double at(const Tensor& t, std::int64_t index) { return load_element(t.dtype, t.data, index); }
 double scalar(const Tensor& t) { return t ? at(t, 0) : 1.0; }
@@ -42,6 +30,7 @@ Value product(const Gemm& op, const double* row, const std::vector<double>& weig
 
 void reference(const Gemm& op, Oracle& oracle) {
     const gemm::Problem p = gemm::problem(op);
+    const gemm::Beside gate(op.gate, op.out), residual(op.residual, op.out);
     std::vector<double> a(static_cast<std::size_t>(p.m * p.k));
     for (std::int64_t i = 0; i < p.m * p.k; ++i) {
         a[static_cast<std::size_t>(i)] = at(op.a, i / p.k * p.a_stride + i % p.k);
@@ -52,16 +41,19 @@ void reference(const Gemm& op, Oracle& oracle) {
             if (!oracle.wants(m * p.n + n)) continue;
             const double* row = a.data() + m * p.k;
             const Value x = product(op, row, b, op.b_scale, op.bias, n, oracle.hardware());
-            Value y = activated(op, x, activate(op.activation, x.value), oracle.hardware());
+            Value y = activated(op, x, oracle.hardware());
             bool determined = true;
             if (op.up) {
                 const Value gated = product(op, row, up, op.up_scale, op.up_bias, n, oracle.hardware());
                 determined = !undetermined(y, gated);
                 y = times(y, gated);
             }
-            if (op.residual) {
-                y = plus_residual(y, at(op.residual, m * p.residual_stride + n), op.out.dtype);
+            if (op.gate) {
+                const Value factor{at(op.gate, gate.row(m) + gate.column(n)), 0};
+                determined = determined && !undetermined(y, factor);
+                y = times(y, factor);
             }
+            if (op.residual) y = plus_residual(op, y, at(op.residual, residual.row(m) + residual.column(n)));
             if (op.out_scale) y = divided(y, scalar(op.out_scale));
             oracle.store(op.out, m * p.out_stride + n, y.value, determined ? y.error : Oracle::kUndetermined);
         }

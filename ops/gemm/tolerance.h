@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <numbers>
 
 #include "ops/gemm/gemm.h"
 #include "weft/oracle.h"
@@ -53,12 +54,23 @@ inline Value plus(const Value& x, double exact) {
     return {x.value + exact, x.error + kEps32 * (std::fabs(x.value) + std::fabs(exact))};
 }
 
-// `value`: what the activation makes of x; `hardware`: by the hardware's instructions.
-inline Value activated(const Gemm& op, const Value& x, double value, bool hardware) {
+inline double activate(Gemm::Activation kind, double x) {
+    switch (kind) {
+        case Gemm::Activation::none: return x;
+        case Gemm::Activation::gelu_erf: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+        case Gemm::Activation::silu: return x / (1 + std::exp(-x));
+        default: break;  // gelu_tanh
+    }
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+// `hardware`: by its instructions.
+inline Value activated(const Gemm& op, const Value& x, bool hardware) {
     if (op.activation == Gemm::Activation::none) return x;
     const bool approximate =
         hardware && op.activation == Gemm::Activation::gelu_tanh && op.out.dtype != DType::fp32;
-    return {value, 1.13 * x.error + std::fabs(x.value) * (12 * kEps32 + (approximate ? 0x1p-12 : 0))};
+    return {activate(op.activation, x.value),
+            1.13 * x.error + std::fabs(x.value) * (12 * kEps32 + (approximate ? 0x1p-12 : 0))};
 }
 
 inline Value times(const Value& x, const Value& y) {
@@ -73,14 +85,15 @@ inline bool undetermined(const Value& x, const Value& y) {
            (std::isinf(y.value) && std::fabs(x.value) <= x.error);
 }
 
-// Of a product that a residual is added to, relative: cuBLASLt rounds some to out's dtype before it adds,
-// half an ulp; else one fp32 rounding.
-inline double residual_rounding(DType out) {
-    return out == DType::fp32 ? kEps32 : out == DType::fp16 ? 0x1p-11 : 0x1p-8;
+// Of a product that a residual is added to, relative: cuBLASLt, which takes no gate, rounds some to out's dtype before it
+// adds, half an ulp; else one fp32 rounding.
+inline double residual_rounding(const Gemm& op) {
+    if (op.gate || op.out.dtype == DType::fp32) return kEps32;
+    return op.out.dtype == DType::fp16 ? 0x1p-11 : 0x1p-8;
 }
-inline Value plus_residual(const Value& x, double residual, DType out) {
+inline Value plus_residual(const Gemm& op, const Value& x, double residual) {
     return {x.value + residual,
-            x.error + kEps32 * std::fabs(residual) + residual_rounding(out) * std::fabs(x.value)};
+            x.error + kEps32 * std::fabs(residual) + residual_rounding(op) * std::fabs(x.value)};
 }
 
 inline Value divided(const Value& x, double scale) {

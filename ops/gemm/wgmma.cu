@@ -62,7 +62,7 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
     maps.weights = tile.gated ? map(gated_layout(op, p)) : panel(op.b, p.n, p.b.row, WgmmaTile::kRows);
     for (int rank = 0; rank < config.cluster; ++rank)
         maps.tokens[rank] = panel(op.a, p.m, p.a_stride, tile.loaded_tokens(config.cluster, rank));
-    if (op.residual) maps.residual = results(op.residual, p.residual_stride);
+    if (gemm::wgmma_carries(op, p)) maps.residual = results(op.residual, p.residual_stride);
     maps.out = results(op.out, p.out_stride);
     return maps;
 }
@@ -106,6 +106,9 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
         .args = {.epilogue = epilogue_of(op, p),
                  .tokens = static_cast<int>(p.m),
                  .features = static_cast<int>(p.n),
+                 .gate_run = op.gate ? static_cast<int>(gemm::gate_run(op)) : 1,
+                 .carried = gemm::wgmma_carries(op, p),
+                 .adds_rows = op.residual && !gemm::wgmma_carries(op, p),
                  .token_tiles = static_cast<int>(tiles.tokens),
                  .feature_tiles = static_cast<int>(tiles.features),
                  .steps = static_cast<int>(gemm::mma_steps(op)),

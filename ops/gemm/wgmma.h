@@ -44,6 +44,8 @@ struct WgmmaTile {
     constexpr int stage_bytes() const { return weight_bytes() + tokens * kRowBytes; }
     // A warpgroup's results of 16 bits on their way out, or its residuals on their way in.
     constexpr int staged_bytes() const { return tokens * warpgroup_features() * 2; }
+    // Tokens whose rows of floats the same place holds.
+    constexpr int row_tokens() const { return tokens / 2 / 8 * 8; }
     constexpr int stages() const {
         return std::min(tokens <= kFewTokens ? 12 : 8,
                         (kMostShared - kSpare - kWarpgroups * staged_bytes()) / (stage_bytes() + 2 * 8));
@@ -73,6 +75,11 @@ struct WgmmaConfig {
     int splits = 1;         // blocks that share a tile along k; such clusters have one tile each
     bool promoted = false;  // fp8's products are summed in fp32, not in the tensor cores' short accumulator
 };
+
+// Whether the copy engine brings the residual, as rows of 16 bits to where results of 16 bits leave.
+bool wgmma_carries(const Gemm& op, const Problem& p);
+// Tokens, one after another, that share their row of the gate.
+std::int64_t gate_run(const Gemm& op);
 
 // Why not wgmma; null where it takes the call.
 const char* wgmma_decline(const Gemm& op, const DeviceInfo& device);

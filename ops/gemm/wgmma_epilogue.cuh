@@ -23,7 +23,9 @@ using gemm::WgmmaTile;
 
 struct WgmmaArguments {
     Epilogue epilogue;
-    int tokens, features;            // m, n
+    int tokens, features;     // m, n
+    int gate_run;             // tokens, one after another, that share their row of the gate
+    bool carried, adds_rows;  // the copy engine brings residuals; there are some that it does not bring
     int token_tiles, feature_tiles;  // of out, in tiles of a cluster
     int steps;                       // of 128 bytes along k
     int clusters, cluster;           // that run; blocks of one with features of their own
@@ -38,37 +40,57 @@ struct WgmmaPart {
 };
 
 // Where the results of a warpgroup pass through shared memory: its box, and a warp of the loading warpgroup that brings
-// residuals and takes results, so that those who compute do not wait for the copy engine. `base`: of two named barriers.
-struct WgmmaGate {
+// residuals and takes results, so that those who compute do not wait for the copy engine. `base`: of three named barriers.
+struct WgmmaDoor {
     char* box;
     kit::Mbarrier* landed;  // the residuals
     unsigned base;
 
-    static constexpr unsigned kThreads = 128 + 32;
+    static constexpr unsigned kThreads = 128 + 32, kBarriers = 3;
     // By the warps that compute: until the box is free; the results are in it.
     __device__ void enter() const { kit::named_barrier_sync(base, kThreads); }
     __device__ void leave() const {
         kit::fence_proxy_async();
         kit::named_barrier_arrive(base + 1, kThreads);
     }
+    // The warps that compute, among themselves.
+    __device__ void meet() const { kit::named_barrier_sync(base + 2, 128); }
     // By the warp that carries.
     __device__ void open() const { kit::named_barrier_arrive(base, kThreads); }
     __device__ void await() const { kit::named_barrier_sync(base + 1, kThreads); }
 };
 
-// What is added to the products of a lane's two rows; -0 changes nothing.
-struct RowBias {
-    float at[2] = {-0.0f, -0.0f};
+// What is added to the products of a lane's two rows, where -0 changes nothing, and what multiplies the results.
+struct RowTerms {
+    float bias[2] = {-0.0f, -0.0f}, gate[2] = {1.0f, 1.0f};
 };
+// The gate is that of the first token, whose row the others of the tile share, or not (gate_differs).
 template <WgmmaTile kTile>
-__device__ __forceinline__ RowBias load_bias(const Epilogue& e, const WgmmaPart& part, int warp,
-                                             int features) {
-    const auto load = [&](const Bias& bias, int feature) {
-        return bias.data == nullptr || feature >= features ? -0.0f
-                                                           : kit::load_as(bias.dtype, bias.data, feature);
+__device__ __forceinline__ RowTerms load_terms(const Epilogue& e, const WgmmaPart& part, int warp,
+                                               int features) {
+    const auto load = [&](const auto& operand, int64_t begin, int feature, float absent) {
+        return operand.data == nullptr || feature >= features
+                   ? absent
+                   : kit::load_as(operand.dtype, operand.data, begin + feature);
     };
-    const int first = part.feature + warp * (kTile.gated ? 8 : 16) + kit::accumulator_row(0);
-    return {{load(e.bias, first), kTile.gated ? load(e.up_bias, first) : load(e.bias, first + 8)}};
+    const int first = part.feature + warp * (kTile.gated ? 8 : 16) + kit::accumulator_row(0),
+              second = first + 8;
+    RowTerms terms;
+    terms.bias[0] = load(e.bias, 0, first, -0.0f);
+    terms.bias[1] = kTile.gated ? load(e.up_bias, 0, first, -0.0f) : load(e.bias, 0, second, -0.0f);
+    if (e.gate.data == nullptr) return terms;
+    const int64_t begin = e.gate.offset(part.token);
+    const bool single = e.gate.map.single;
+    terms.gate[0] = load(e.gate, begin, single ? 0 : first, 1.0f);
+    if constexpr (!kTile.gated) terms.gate[1] = load(e.gate, begin, single ? 0 : second, 1.0f);
+    return terms;
+}
+
+// Do the tokens of a tile, the first of which is given, have different rows of the gate?
+__device__ __forceinline__ bool gate_differs(const WgmmaArguments& args, int token, int tokens) {
+    if (args.epilogue.gate.data == nullptr) return false;
+    const int last = min(token + tokens, args.tokens) - 1;
+    return token / args.gate_run != last / args.gate_run;
 }
 
 // use(q, count) for matrices q to q + count - 1: by fours, and what is left.
@@ -187,12 +209,12 @@ __device__ __forceinline__ void order_sums(float (&sums)[kCount], bool swapped) 
 // The products of the lane's rows, scaled, with their bias, through the activation; gated, one times the other.
 template <WgmmaTile kTile, int kCount>
 __device__ __forceinline__ void make_results(float (&sums)[kCount], const Epilogue& e, const Scales& s,
-                                             const RowBias& bias, bool plain) {
+                                             const RowTerms& terms, bool plain) {
     if (!plain) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
             const int h = i / 2 % 2;
-            sums[i] = fmaf(sums[i], kTile.gated && h == 1 ? s.up : s.product, bias.at[h]);
+            sums[i] = fmaf(sums[i], kTile.gated && h == 1 ? s.up : s.product, terms.bias[h]);
         }
     }
     with_activation(e, [&](auto activate) {
@@ -205,6 +227,83 @@ __device__ __forceinline__ void make_results(float (&sums)[kCount], const Epilog
 #pragma unroll
         for (int i = 0; i < kTile.results(); ++i)
             sums[i] = sums[i / 2 * 4 + i % 2] * sums[i / 2 * 4 + 2 + i % 2];
+    }
+}
+
+// The results by the gate of all tokens.
+template <WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void scale_results(float (&results)[kCount], const RowTerms& terms) {
+#pragma unroll
+    for (int i = 0; i < kTile.results(); ++i) results[i] *= terms.gate[kTile.gated ? 0 : i / 2 % 2];
+}
+
+// Rows of floats of some tokens in the box: where the float of a feature lies. Lanes that read the same features of different
+// tokens meet different banks.
+template <WgmmaTile kTile>
+__device__ __forceinline__ int row_place(int token, int feature) {
+    return token * kTile.warpgroup_features() + (feature ^ (token / 2 % 4 * 8));
+}
+// By the threads of a warpgroup: `count` tokens' rows, from `part` on, into the box.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void fill_rows(float* box, const RowsBeside& rows, const WgmmaArguments& args,
+                                          const WgmmaPart& part, int count) {
+    constexpr int kFours = kTile.warpgroup_features() / 4;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) % 128; i < count * kFours; i += 128) {
+        const int token = i / kFours, feature = i % kFours * 4;
+        const int row = part.token + token, column = part.feature + feature;
+        float four[4] = {};
+        if (row < args.tokens && column < args.features) {
+            each_stored(rows.dtype, load_beside(rows, row, column, args.features - column),
+                        [&](int j, float element) { four[j] = element; });
+        }
+        kit::store(reinterpret_cast<float4*>(box + row_place<kTile>(token, feature)),
+                   make_float4(four[0], four[1], four[2], four[3]));
+    }
+}
+// use(result, element) for the results of as many tokens as the box has rows of, from kFirst on.
+template <WgmmaTile kTile, int kFirst, int kCount, class F>
+__device__ __forceinline__ void use_rows(float (&results)[kCount], const float* box, int warp, F use) {
+    constexpr int kOf = kTile.gated ? 1 : 2, kEnd = std::min(kFirst + kTile.row_tokens(), kTile.tokens);
+    const int token = kit::accumulator_column(0), feature = warp * 8 * kOf + kit::accumulator_row(0);
+#pragma unroll
+    for (int h = 0; h < kOf; ++h) {
+        const float* from = box + row_place<kTile>(token, feature + 8 * h);
+#pragma unroll
+        for (int j = kFirst / 8; j < kEnd / 8; ++j) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+                use(results[2 * (j * kOf + h) + e], from[(j * 8 - kFirst + e) * kTile.warpgroup_features()]);
+        }
+    }
+}
+
+// The results by rows of the gate that differ, and with residuals that the copy engine does not bring: through the box in
+// fp32, some tokens at a time.
+template <WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void apply_rows(float (&results)[kCount], const WgmmaArguments& args,
+                                           const WgmmaPart& part, bool by_gate, const WgmmaDoor& door,
+                                           int warp) {
+    constexpr int kTokens = kTile.row_tokens(), kRounds = (kTile.tokens + kTokens - 1) / kTokens;
+    const Epilogue& e = args.epilogue;
+    const int end = args.adds_rows ? 2 * kRounds : kRounds;
+    float* box = reinterpret_cast<float*>(door.box);
+#pragma unroll 1
+    for (int turn = by_gate ? 0 : kRounds; turn < end; ++turn) {
+        const bool adds = turn >= kRounds;
+        const int first = (adds ? turn - kRounds : turn) * kTokens;
+        fill_rows<kTile>(box, adds ? e.residual : e.gate, args, {part.feature, part.token + first},
+                         min(kTokens, kTile.tokens - first));
+        door.meet();
+        const auto use = [&]<int... kRound>(std::integer_sequence<int, kRound...>, auto combine) {
+            ((first == kRound * kTokens ? use_rows<kTile, kRound * kTokens>(results, box, warp, combine)
+                                        : void()),
+             ...);
+        };
+        constexpr std::make_integer_sequence<int, kRounds> kAll;
+        adds ? use(kAll, [](float& result, float element) { result += element; })
+             : use(kAll, [](float& result, float element) { result *= element; });
+        door.meet();
     }
 }
 
@@ -221,18 +320,28 @@ __device__ __forceinline__ void park_sums(float* parked, float (&sums)[kCount], 
 }
 
 // Everything between the products and the box. Each step is one pass over the registers, so that its choices are made
-// once a tile. `parity`: of the residuals' phase, where there are any.
-template <WgmmaTile kTile, int kCount>
+// once a tile. `parity`: of the residuals' phase, where the copy engine brings them. `place`: gives the WgmmaPart.
+template <WgmmaTile kTile, int kCount, class Place>
 __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaArguments& args,
-                                            const Scales& s, const RowBias& bias, const WgmmaGate& gate,
-                                            int warp, unsigned parity) {
+                                            const Scales& s, const RowTerms& terms, const WgmmaDoor& door,
+                                            int warp, unsigned parity, Place place) {
     const Epilogue& e = args.epilogue;
-    gate.enter();
+    door.enter();
     if constexpr (kTile.gated) order_sums(sums, args.swapped);
-    make_results<kTile>(sums, e, s, bias, args.plain);
-    if (e.residual != nullptr) {
-        kit::mbarrier_wait(gate.landed, parity);
-        add_residuals<kTile>(sums, e.residual_dtype, gate.box, warp);
+    make_results<kTile>(sums, e, s, terms, args.plain);
+    if (e.gate.data != nullptr || args.adds_rows) {
+        const WgmmaPart part = place();
+        const bool differs = gate_differs(args, part.token, kTile.tokens);
+        if (!differs && e.gate.data != nullptr) scale_results<kTile>(sums, terms);
+        if (differs || args.adds_rows) {
+            apply_rows<kTile>(sums, args, part, differs, door, warp);
+            door.leave();
+            door.enter();
+        }
+    }
+    if (args.carried) {
+        kit::mbarrier_wait(door.landed, parity);
+        add_residuals<kTile>(sums, e.residual.dtype, door.box, warp);
     }
     if (e.out_scale != nullptr) {
 #pragma unroll
@@ -240,9 +349,9 @@ __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaAr
     }
     // A dtype is chosen once a tile; fp32 has left above.
     kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2>(e.out_dtype, [&](auto* type) {
-        stage_results<std::remove_pointer_t<decltype(type)>, kTile>(sums, gate.box, warp);
+        stage_results<std::remove_pointer_t<decltype(type)>, kTile>(sums, door.box, warp);
     });
-    gate.leave();
+    door.leave();
 }
 
 }  // namespace

@@ -77,8 +77,9 @@ struct WgmmaShared {
         }
         cluster > 1 ? kit::cluster_sync() : __syncthreads();
     }
-    __device__ WgmmaGate gate(int group) const {
-        return {staged + group * kTile.staged_bytes(), &landed[group], 1 + 2 * static_cast<unsigned>(group)};
+    __device__ WgmmaDoor door(int group) const {
+        return {staged + group * kTile.staged_bytes(), &landed[group],
+                1 + WgmmaDoor::kBarriers * static_cast<unsigned>(group)};
     }
     __device__ static unsigned slot(unsigned item) { return item % kStages; }
     __device__ static unsigned parity(unsigned item) { return item / kStages & 1; }
@@ -210,23 +211,25 @@ __device__ __forceinline__ void multiply_promoted(float (&sums)[kTile.sums()],
 
 // A warp carries residuals and results of a warpgroup between memory and its box.
 template <WgmmaTile kTile>
-__device__ __forceinline__ void carry_tiles(const WgmmaGate& gate, WgmmaTiles<kTile> tiles,
+__device__ __forceinline__ void carry_tiles(const WgmmaDoor& door, WgmmaTiles<kTile> tiles,
                                             const WgmmaMaps& maps, int group) {
-    const bool residual = tiles.args.epilogue.residual != nullptr;
     for (; tiles.more(); tiles.next()) {
         const WgmmaPart part = tiles.part(group);
-        if (kit::elect_one()) {
-            kit::bulk_wait_sources<0>();
-            if (residual) {
-                kit::mbarrier_arrive_expect(gate.landed, kTile.staged_bytes());
-                kit::tma_load<2>(gate.box, maps.residual, gate.landed, {part.feature, part.token});
-            }
+        if (kit::elect_one()) kit::bulk_wait_sources<0>();
+        __syncwarp();
+        if (tiles.args.adds_rows || gate_differs(tiles.args, part.token, kTile.tokens)) {  // see apply_rows
+            door.open();
+            door.await();
+        }
+        if (tiles.args.carried && kit::elect_one()) {
+            kit::mbarrier_arrive_expect(door.landed, kTile.staged_bytes());
+            kit::tma_load<2>(door.box, maps.residual, door.landed, {part.feature, part.token});
         }
         __syncwarp();
-        gate.open();
-        gate.await();
+        door.open();
+        door.await();
         if (kit::elect_one()) {
-            kit::tma_store<2>(maps.out, gate.box, {part.feature, part.token});
+            kit::tma_store<2>(maps.out, door.box, {part.feature, part.token});
             kit::bulk_commit();
         }
     }
@@ -252,7 +255,7 @@ __device__ __forceinline__ void finish_split(const WgmmaShared<kTile>& shared,
                   static_cast<int>(threadIdx.x) - 128, 128 * WgmmaTile::kWarpgroups);
 }
 
-inline constexpr unsigned kComputeBarrier = 1 + 2 * WgmmaTile::kWarpgroups;  // after those of WgmmaGate
+inline constexpr unsigned kComputeBarrier = 1 + WgmmaDoor::kBarriers * WgmmaTile::kWarpgroups;
 
 // A warpgroup over all tiles.
 template <class A, class B, bool kPromoted, WgmmaTile kTile>
@@ -260,14 +263,15 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
                                               int group, int warp) {
     const WgmmaArguments& args = tiles.args;
     const Scales scales = load_scales(args.epilogue);
-    const WgmmaGate gate = shared.gate(group);
-    const bool biased = args.epilogue.bias.data != nullptr || args.epilogue.up_bias.data != nullptr;
+    const WgmmaDoor door = shared.door(group);
+    const Epilogue& e = args.epilogue;
+    const bool looks_up = e.bias.data != nullptr || e.up_bias.data != nullptr || e.gate.data != nullptr;
     unsigned item = 0;
     float sums[kTile.sums()];
     for (unsigned parity = 0; tiles.more(); tiles.next(), parity ^= 1) {
         // Where nothing is to be looked up the tensor cores need not wait for the tile's place to be found.
-        RowBias bias;
-        if (biased) bias = load_bias<kTile>(args.epilogue, tiles.part(group), warp, args.features);
+        RowTerms terms;
+        if (looks_up) terms = load_terms<kTile>(e, tiles.part(group), warp, args.features);
         if constexpr (kPromoted) {
             multiply_promoted<A, B>(sums, shared, item, tiles.steps, args.cluster, group);
         } else {
@@ -281,7 +285,7 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
                 return;
             }
         }
-        finish_sums<kTile>(sums, args, scales, bias, gate, warp, parity);
+        finish_sums<kTile>(sums, args, scales, terms, door, warp, parity, [&] { return tiles.part(group); });
     }
 }
 
@@ -311,7 +315,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         kit::registers_release<40>();
         if (warp == 0 && kit::elect_one()) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), maps);
         if ((warp == 1 || warp == 2) && args.splits == 1)
-            carry_tiles(shared.gate(warp - 1), tiles, maps, warp - 1);
+            carry_tiles(shared.door(warp - 1), tiles, maps, warp - 1);
         __syncwarp();
         if (args.splits > 1) await_parked(args.splits);
     } else {

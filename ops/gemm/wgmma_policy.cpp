@@ -78,13 +78,19 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.up && p.up.row != p.b.row) return "b and up have different strides";
     if (op.up && !side_by_side(op, p)) return "b and up are too far apart for one tensor map";
     if (op.out.dtype == DType::fp32) return "results leave in 16 or 8 bits";
-    if (op.residual && (bits(op.residual.dtype) != 16 || bits(op.out.dtype) != 16))
-        return "a residual passes where results do: of 16 bits, both";
-    if (!whole_ends(op.out, p, p.out_stride) ||
-        (op.residual && !whole_ends(op.residual, p, p.residual_stride))) {
-        return "out and the residual need whole 16 bytes a row, none over another";
-    }
+    if (!whole_ends(op.out, p, p.out_stride)) return "out needs whole 16 bytes a row, none over another";
     return nullptr;
+}
+
+bool wgmma_carries(const Gemm& op, const Problem& p) {
+    return op.residual && p.residual_stride > 0 && bits(op.residual.dtype) == 16 &&
+           bits(op.out.dtype) == 16 && whole_ends(op.residual, p, p.residual_stride);
+}
+
+std::int64_t gate_run(const Gemm& op) {
+    const RowMap map = rows_beside(op.gate, op.out);
+    if (map.axes == 0) return 1;  // of a lone token
+    return map.stride[map.axes - 1] == 0 ? map.size[map.axes - 1] : 1;
 }
 
 WgmmaTiles wgmma_tiles(const Gemm& op, const WgmmaConfig& config) {

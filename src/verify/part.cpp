@@ -86,6 +86,8 @@ Tensor share(const Tensor& whole, const Field& field, const std::vector<Cut>& cu
                     cuts[i].name + " is declared independent, but does not lead " + expression.text());
             }
             const int axis = field.pattern.place(j, whole.rank);
+            if (field.pattern.broadcast && (axis < 0 || whole.shape[axis] == 1))
+                continue;  // one element for all of a row
             const std::int64_t each = whole.shape[axis] / cuts[i].size;
             t = t.slice(axis, part[i].begin * each, part[i].end * each);
         }

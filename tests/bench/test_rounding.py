@@ -35,6 +35,7 @@ CASES = [
     "softmax x=bf16[50,640] scale=0.125 out=fp32",
     "gemm a=bf16[50,160] b=bf16[70,160] bias=bf16[70] residual=bf16[50,70] activation=gelu_tanh",
     "gemm a=bf16[50,160] b=bf16[70,160] up=bf16[70,160] activation=silu",
+    "gemm a=bf16[2,25,160] b=bf16[70,160] gate=fp32[2,1,70] residual=bf16[1,25,70] out=bf16[2,25,70]",
     "rope x=bf16[5,4,16] positions=int64[5] base=500000",
     "rope x=bf16[2,5,4,16] pairs=interleaved rotary_dim=8 start=300",
     "qkv_split_rope qkv=bf16[5,64] q=bf16[5,2,16] k_cache=bf16[9,1,16] v_cache=bf16[9,1,16] cache_offset=3",

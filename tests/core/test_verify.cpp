@@ -265,6 +265,7 @@ TEST(Parts, AgreeWithTheWholeCall) {
           "residual_add x=bf16[30,64] residual=bf16[30,64]", "rope x=bf16[3,5,6,16] start=7",
           "patch_im2col image=uint8[6,4,4,3] out=bf16[24,12] patch=2",
           "gemm a=bf16[30,16] b=bf16[50,16] bias=bf16[50] residual=bf16[30,50]",
+          "gemm a=bf16[2,15,16] b=bf16[50,16] gate=bf16[2,1,50] residual=bf16[2,15,1] out=bf16[2,15,50]",
           "attention q=bf16[3,5,8,16] k=bf16[3,9,4,16] v=bf16[3,9,4,16] causal=true lse=fp32"}) {
         const Case c = Case::parse(line);
         const Instance operands(c, kCpu, 3, Values::usual), result(c, kCpu, 3, Values::usual);

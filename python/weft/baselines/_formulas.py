@@ -110,7 +110,8 @@ def gemm(case: Case, t: Tensors, _: Form) -> Outputs:
     y = activate(case.options["activation"], _product(case, t, "b", "bias"))
     if "up" in t:
         y = y * _product(case, t, "up", "up_bias")
-    y = y + t["residual"] if "residual" in t else y
+    y = y * beside(t["gate"], y) if "gate" in t else y
+    y = y + beside(t["residual"], y) if "residual" in t else y
     dtype = DTYPES[case.dtype("out")]
     if dtype.itemsize > 1:
         return {"out": y.to(dtype)}
@@ -327,7 +328,7 @@ _ENTRIES: Mapping[str, _Entry] = {
     "patch_im2col": _Entry(patch_im2col, "image out"),
     "gemm": _Entry(
         gemm,
-        "a b a_scale b_scale bias up up_scale up_bias residual out_scale out",
+        "a b a_scale b_scale bias up up_scale up_bias gate residual out_scale out",
         _plain_product,
         _written_product,
     ),
