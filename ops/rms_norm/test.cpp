@@ -261,20 +261,40 @@ TEST(RmsNorm, OperandsBesideTheRow) {
         {"rms_norm x=fp32[600,408] weight=fp32[408] residual=fp32[600,408] gate=fp16[408] "
          "residual_out=fp32[600,408] out=fp8_e4m3[600,408] token_scale=fp32[600]",
          "vectors=2x8"},
+        {"rms_norm x=bf16[3,4104] weight=bf16[4104] mod_scale=bf16[4104] mod_shift=bf16[3,4104] "
+         "out=bf16[3,4104] mod_offset=0 mod_tanh=true",
+         "vectors=2x8"},
+        {"rms_norm x=fp16[3,64] mod_scale=fp32[3,1] out=fp16[3,64] mod_offset=0.5 mod_tanh=true",
+         "vectors=1x8"},
+        {"rms_norm x=bf16[600,408] weight=bf16[408] bias=bf16[408] mod_scale=fp32[600,408] out=bf16[600,408] "
+         "mod_tanh=true",
+         "vectors=4x8"},
+        {"rms_norm x=bf16[2,3,2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] out=bf16[2,3,2048] "
+         "mod_scale2=fp32[2,1,2048] mod_shift2=fp32[2,1,2048] out2=fp16[2,3,2048]",
+         "vectors=1x8"},
+        {"rms_norm x=bf16[600,416] weight=fp32[416] bias=bf16[416] mod_shift=bf16[600,1] "
+         "out=fp8_e4m3[600,416] token_scale=fp32[600] mod_scale2=fp32[416] out2=fp32[600,416] mod_tanh=true",
+         "vectors=2x8"},
+        {"rms_norm x=fp32[600,408] mod_scale=fp32[408] out=fp8_e5m2[600,408] group_scale=fp32[600,4] "
+         "mod_scale2=bf16[600,408] mod_shift2=bf16[1] out2=fp32[600,408]",
+         "vectors=2x8"},
+        {"rms_norm x=bf16[7,4104] weight=bf16[4104] mod_scale=bf16[7,4104] out=fp4_e2m1[7,4104] "
+         "swizzled_scale=fp8_e4m3[128,260] scale=fp32[1]",
+         "vectors=2x8"},
     };
     for (const auto& [line, config] : kCalls) {
         test::expect_right(line, "rows", config);
         test::expect_right(line, "rows", "beside");
     }
 }
-// What differs in dtype from its residual, goes to other codes than e4m3, has rows along three axes or two outputs, is mixed.
+// What differs in dtype from its residual, goes to other codes than e4m3, has rows along three axes, or two outputs that no
+// thread has room for, is mixed.
 TEST(RmsNorm, WhatIsNotBesideTheRow) {
     for (const char* line : {
              "rms_norm x=bf16[3,64] weight=bf16[64] residual=fp32[3,64] out=bf16[3,64]",
              "rms_norm x=bf16[2,3,4,512]{6144,512,1536,1} weight=fp32[512] out=bf16[2,3,4,512]",
-             "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[64] out=bf16[3,64] out2=bf16[3,64] "
-             "mod_scale2=fp32[64]",
-             "rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=bf16[64] out=bf16[3,64] mod_tanh=true",
+             "rms_norm x=bf16[3,10248] weight=fp32[10248] mod_scale=fp32[10248] out=bf16[3,10248] "
+             "out2=bf16[3,10248] mod_scale2=fp32[10248]",
              "rms_norm x=bf16[3,60] weight=fp32[60] out=bf16[3,60]",
              "rms_norm x=bf16[3,64] weight=fp32[64]+1 out=bf16[3,64]",
              "rms_norm x=bf16[3,64] weight=fp32[64] out=int8[3,64] token_scale=fp32[3]",

@@ -116,7 +116,7 @@ class MixedRow {
     // beside() = f(beside(), tanh of the operand's element).
     template <class F>
     __device__ __forceinline__ void combine_tanh(const OctetRow& from, F f) {
-        beside_.in_turn([&](int v, float (&y)[kOctet]) {
+        in_turn(beside_.at, [&](int v, float (&y)[kOctet]) {
             if (octet_of(v) >= octets_) return;
             const OctetPlace place = place_of(octet_of(v));
 #pragma unroll
@@ -162,7 +162,7 @@ class MixedRow {
     // together. Where the calling one has no octet, it has no element, and the values are 0.
     template <class F>
     __device__ __forceinline__ void each_slot(F use) {
-        beside_.in_turn([&](int v, float (&octet)[kOctet]) {
+        in_turn(beside_.at, [&](int v, float (&octet)[kOctet]) {
             const bool there = octet_of(v) < octets_;
 #pragma unroll
             for (float& value : octet) value = there ? value : 0.0f;

@@ -9,25 +9,25 @@ namespace weft::inline WEFT_TARGET::kit {
 // Of a row, that a thread holds at a time.
 inline constexpr int kOctets = weft::detail::kMixedVectors;
 
+// use(slot, octet) for one after the other by one copy of its code, which finds each in the first one's registers.
+template <int kCount, class F>
+__device__ __forceinline__ void in_turn(float (&octets)[kCount][kOctet], F use) {
+#pragma unroll 1
+    for (int v = 0; v < kCount; ++v) {
+        use(v, octets[0]);
+#pragma unroll
+        for (int i = 0; i < kOctet; ++i) {
+            const float first = octets[0][i];
+#pragma unroll
+            for (int next = 1; next < kCount; ++next) octets[next - 1][i] = octets[next][i];
+            octets[kCount - 1][i] = first;
+        }
+    }
+}
+
 // What a thread has of an operand: as it is stored, where two-byte elements take the first half of an octet; or in fp32.
 struct Octets {
     float at[kOctets][kOctet];
-
-    // use(slot, octet) for one after the other by one copy of its code, which finds each in the first one's registers.
-    template <class F>
-    __device__ __forceinline__ void in_turn(F use) {
-#pragma unroll 1
-        for (int v = 0; v < kOctets; ++v) {
-            use(v, at[0]);
-#pragma unroll
-            for (int i = 0; i < kOctet; ++i) {
-                const float first = at[0][i];
-#pragma unroll
-                for (int next = 1; next < kOctets; ++next) at[next - 1][i] = at[next][i];
-                at[kOctets - 1][i] = first;
-            }
-        }
-    }
 };
 
 // An octet of a row. `mask`: a bit for each element that is in it, of most all eight.

@@ -64,7 +64,10 @@ __device__ __forceinline__ T warp_reduce(T value, Combine combine) {
 }
 template <class T, class Combine>
 __device__ __forceinline__ T warp_reduce(T value, Combine combine, int lanes) {
-    for (int mask = lanes >> 1; mask > 0; mask >>= 1) value = combine(value, shuffle_xor_all(value, mask));
+#pragma unroll
+    for (int mask = 16; mask > 0; mask >>= 1) {
+        if (mask < lanes) value = combine(value, shuffle_xor_all(value, mask));
+    }
     return value;
 }
 

@@ -21,8 +21,8 @@ namespace weft::inline WEFT_TARGET::kit {
 // What a row is made of: x, or round(residual + gate · x), which goes to residual_out too where that is present. An
 // absent gate is 1.
 struct RowInput {
-    RowOperand x{}, residual{}, residual_out{}, gate{};
     bool keep = false;  // L2 keeps x and residual after all else (L2Policy)
+    RowOperand x{}, residual{}, residual_out{}, gate{};
 };
 
 // A thread's part of the row that a uniform kernel works on: V vectors of N elements of type T.

@@ -16,10 +16,11 @@ struct RowAffine {
     __device__ __forceinline__ float no_scale() const { return 1.0f - offset; }
 };
 
+// In the order in which a kernel needs them: parameters come from memory a line at a time.
 struct RowNorm {
     RowShape shape{};
-    float eps = 0, inverse_dim = 0;
     RowInput in{};
+    float eps = 0, inverse_dim = 0;
     RowAffine weight{};  // weight, bias and the weight's offset
     RowOutput to{};
 };
@@ -110,78 +111,95 @@ __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNor
     }
 }
 
-// use(value), where value(v, i) is what a thread has of an operand beside the row: of `held`, which load() has asked for, or
-// the one that stands for all.
-template <int V, class Load, class Use>
-__device__ __forceinline__ void with_side(SideSlice<V>& held, float fill, const RowPart& part,
-                                          const RowOperand& operand, Load load, Use use) {
+// Tells L2 of a modulation.
+template <int V>
+__device__ __forceinline__ void announce_side(const RowPart& part, const RowAffine& map) {
+    SideSlice<V>::announce(part, map.scale);
+    SideSlice<V>::announce(part, map.shift);
+}
+// use(value), where value(v, i) is what a thread has of an operand beside the row, or its tanh: of `held`, which has been
+// `asked` for it or is now, or the one that stands for all.
+template <int V, class Use>
+__device__ __forceinline__ void with_side(SideSlice<V>& held, bool asked, float fill, const RowPart& part,
+                                          const RowOperand& operand, bool tanh, Use use) {
     if (SideSlice<V>::is_one(operand)) {
-        const float one = SideSlice<V>::one(fill, part, operand);
-        return use([one](int, int) { return one; });
+        const float one = SideSlice<V>::one(fill, part, operand), value = tanh ? tanhf(one) : one;
+        return use([value](int, int) { return value; });
     }
-    load();
+    if (!asked) held.load_or(fill, part, operand);
     held.widen(operand);
+    if (tanh) [[unlikely]]
+        held.change([](float value) { return tanhf(value); });
     use([&held](int v, int i) { return held.at[v][i]; });
 }
-// y · (scale + offset) + shift of what a thread holds beside the row; one operand after the other, in `held`.
+// y · (scale + offset) + shift of what a thread holds beside the row; one operand after the other, in `held`, which may
+// have been `asked` for the scale.
 template <int V>
-__device__ __forceinline__ void modulate_side(SideSlice<V>& y, SideSlice<V>& held, const RowPart& part,
-                                              const RowAffine& map) {
-    const auto step = [&](const RowOperand& operand, float fill, auto combine) {
-        const auto load = [&] { held.load_or(fill, part, operand); };
-        with_side(held, fill, part, operand, load, [&](auto value) {
+__device__ __forceinline__ void modulate_side(SideSlice<V>& y, SideSlice<V>& held, bool asked,
+                                              const RowPart& part, const RowAffine& map) {
+    const auto combine = [&](auto value, auto f) {
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
+        for (int v = 0; v < V; ++v) {
 #pragma unroll
-                for (int i = 0; i < kOctet; ++i) y.at[v][i] = combine(y.at[v][i], value(v, i));
-            }
-        });
+            for (int i = 0; i < kOctet; ++i) y.at[v][i] = f(y.at[v][i], value(v, i));
+        }
     };
-    step(map.scale, map.no_scale(), [&](float a, float b) { return a * (b + map.offset); });
-    step(map.shift, -0.0f, [](float a, float b) { return a + b; });
+    with_side(held, asked, map.no_scale(), part, map.scale, map.tanh,
+              [&](auto value) { combine(value, [&](float a, float b) { return a * (b + map.offset); }); });
+    with_side(held, false, -0.0f, part, map.shift, false,
+              [&](auto value) { combine(value, [](float a, float b) { return a + b; }); });
 }
 
 // Where operands beside the row are stored in dtypes of their own or lie in places of their own, or a modulation follows
-// the weight, or out is stored otherwise than the row. Which of them are there is found out here, once for all that a
-// thread holds of each.
+// the weight, or out is stored otherwise than the row, or there are two. Which operands are there is found out here, once
+// for all that a thread holds of each.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics statistics) {
     static_assert(N == kOctet);
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape, &p.places);
     using Side = SideSlice<V>;
-    const RowAffine &map = p.weight, &mod = p.maps[1];
-    Side y, shift;  // y: the weight first
+    const RowAffine& map = p.weight;
+    const bool two = weft::detail::beside_outputs(V) > 1 && p.outputs > 1;
+    Side y, held;  // y: the weight first
     float scale = 1.0f;
     row.load(p.in, [&] {
         y.load_or(map.no_scale(), row.part, map.scale);
         Side::announce(row.part, map.shift);
         if (p.modulated) {
-            Side::announce(row.part, mod.scale);
-            Side::announce(row.part, mod.shift);
+            announce_side<V>(row.part, p.maps[1]);
+            if (two) announce_side<V>(row.part, p.maps[2]);
         }
         scale = static_scale(p.to);
     });
     group.begin();
+    // While the threads wait for each other, what comes after the weight is on its way.
+    const bool ahead = p.modulated && Side::is_one(map.shift);
+    const RowOperand& next = ahead ? p.maps[two ? 2 : 1].scale : map.shift;
     const Moments m = statistics(row, group, [&] {
-        if (!Side::is_one(map.shift)) shift.load_or(-0.0f, row.part, map.shift);
+        if (!Side::is_one(next)) held.load_or(-0.0f, row.part, next);
     });
     y.widen(map.scale);
-    with_side(
-        shift, -0.0f, row.part, map.shift, [] {},
-        [&](auto add) {
-            row.each([&](int v, int, const float (&x)[N]) {
+    with_side(held, !ahead, -0.0f, row.part, map.shift, false, [&](auto add) {
+        row.each([&](int v, int, const float (&x)[N]) {
 #pragma unroll
-                for (int i = 0; i < N; ++i)
-                    y.at[v][i] = (x[i] - m.shift) * m.scale * (y.at[v][i] + map.offset) + add(v, i);
-            });
+            for (int i = 0; i < N; ++i)
+                y.at[v][i] = (x[i] - m.shift) * m.scale * (y.at[v][i] + map.offset) + add(v, i);
         });
-    if (p.modulated) modulate_side(y, shift, row.part, mod);
+    });
+    if (two) [[unlikely]] {
+        Side second = y;
+        modulate_side(second, held, ahead, row.part, p.maps[2]);
+        store_beside(row, group, p.second, 1.0f, second);
+    }
+    if (p.modulated) modulate_side(y, held, ahead && !two, row.part, p.maps[1]);
+    if (p.groups.data != nullptr) [[unlikely]]
+        return store_beside_groups(row, p.to, p.groups, scale, y);
     store_beside(row, group, p.to, scale, y);
 }
 
-// All else: rows of another dtype than their residual, of three axes or far apart, tanh, two outputs, scales of groups, rows
-// that are no whole vectors, and those that no registers hold.
+// All else: rows of another dtype than their residual, of three axes or far apart, rows that are no whole vectors, and those
+// that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};

@@ -51,14 +51,14 @@ MixedNorm bind_norm(const Op& op) {
 }
 
 // Whether a call of a problem that is not uniform is one of a kernel for operands beside the row (RowForm::beside): rows
-// that are stored alike, one output, whole vectors.
+// that are stored alike, whole vectors, results of 16 bits or more, or codes of e4m3 or with scales of groups.
 template <class Op>
 bool has_side_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by) {
     const DType dtype = norm_dtype(op), out = op.out.dtype;
     const auto of_row = [&](const Tensor& t) { return !t || t.dtype == dtype; };
     return kernels.beside && problem.whole && problem.rows >> 31 == 0 && by != RowsBy::place &&
-           of_row(op.x) && of_row(op.residual_out) && (bits(out) >= 16 || out == DType::fp8_e4m3) &&
-           !op.out2 && !op.group_scale && !op.swizzled_scale && !op.mod_tanh;
+           of_row(op.x) && of_row(op.residual_out) &&
+           (bits(out) >= 16 || out == DType::fp8_e4m3 || op.group_scale || op.swizzled_scale);
 }
 
 // `kernels`: which uniform kernels the norm has; `by`: of bind_norm's shape.
@@ -77,6 +77,7 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
         problem.form.uniform = false;
         problem.group_lanes = problem.whole ? group_columns(scales.dtype) / kOctet : 1;
     }
+    problem.outputs = op.out2 ? 2 : 1;
     if (!problem.form.uniform && has_side_kernel(op, kernels, problem, by))
         problem.form = {.uniform = true, .beside = true};
     return problem;

@@ -6,6 +6,7 @@
 
 #include "kit/convert.cuh"
 #include "kit/divisor.cuh"
+#include "kit/ptx/multiply.cuh"
 #include "kit/reduce.cuh"
 #include "kit/row_plan.h"
 #include "kit/vector.cuh"
@@ -144,12 +145,12 @@ struct RunRow {
     }
     __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowOperand& operand) const {
         if (places != nullptr && shape.by != RowsBy::strides && operand.rows != RowsBy::strides) {
-            if (few) return std::int64_t{static_cast<std::int32_t>(pick.low)} * operand.stride;
+            if (few) return multiply_wide(static_cast<std::int32_t>(pick.low), operand.stride, 0);
             if (operand.rows == RowsBy::place) return scattered_offset(*places, operand, row);
             return pick.wide() * places->of[operand.number].stride[0];
         }
-        const std::int64_t begin = std::int64_t{static_cast<std::int32_t>(run)} * operand.run_stride;
-        if (few) return begin + std::int64_t{static_cast<std::int32_t>(within)} * operand.stride;
+        const std::int64_t begin = multiply_wide(static_cast<std::int32_t>(run), operand.run_stride, 0);
+        if (few) return multiply_wide(static_cast<std::int32_t>(within), operand.stride, begin);
         return begin + within * operand.stride;
     }
 
@@ -176,9 +177,9 @@ struct RowPart {
         step = group.size();
     }
 
-    // Elements from an operand's first to where its row begins.
+    // Elements from an operand's first to where its row begins; of a thread without a row, to where none is.
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
-        return present ? at.offset(shape, operand) : 0;
+        return at.offset(shape, operand);
     }
     template <class T>
     __device__ __forceinline__ T* begin(const RowOperand& operand) const {

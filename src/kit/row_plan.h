@@ -67,11 +67,9 @@ struct RowKernels {
 };
 
 // How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or
-// two vectors a thread, and eight vectors to no other.
+// two vectors a thread.
 constexpr GroupScope row_scope(int vectors, const RowForm& form) {
-    if (!form.uniform) return GroupScope::any;
-    if (fills_registers(vectors)) return GroupScope::cluster;
-    return vectors <= 2 ? GroupScope::local : GroupScope::any;
+    return form.uniform && vectors <= 2 ? GroupScope::local : GroupScope::any;
 }
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
@@ -91,6 +89,7 @@ struct RowProblem {
     bool whole = true;
     RowForm form{};
     int group_lanes = 1;  // lanes of a warp that have a group of columns, which share a scale
+    int outputs = 1;
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
 
@@ -117,6 +116,8 @@ inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at mo
 inline constexpr int kMixedVectors = 4;  // that a thread of a mixed kernel holds at a time
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr bool beside_allows(int vectors, int element_bytes) { return vectors * element_bytes <= 8; }
+// How many outputs such a kernel makes of a row: of a second there must be room beside what both are made of.
+constexpr int beside_outputs(int vectors) { return vectors <= 2 ? 2 : 1; }
 constexpr int row_threads(int vectors, const RowForm& form) {
     if (!form.uniform) return 512;                               // which leaves 128
     if (form.beside) return vectors == 1 ? 1024 : 640;           // which leave 64 and 96
@@ -197,15 +198,17 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
                  .cluster = cluster};
     const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
     const std::int64_t apart = std::int64_t{vectors} * cluster;
-    constexpr std::int64_t kSideBySide = 16;  // lanes of a row: 256 bytes, where the row has them
-    plan.lanes = row_lanes(std::max((all + apart - 1) / apart, std::min(all, kSideBySide)));
+    constexpr std::int64_t kSideBySide = 4;  // lanes of a row: 64 bytes, where the row has them
+    plan.lanes = row_lanes(
+        std::max({(all + apart - 1) / apart, std::min(all, kSideBySide), std::int64_t{problem.group_lanes}}));
     if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     const RowForm form = row_form(plan, problem);
     plan.beside = form.beside;
-    if (form.beside && !beside_allows(vectors, problem.element_bytes)) return {.lanes = 0};
+    if (form.beside &&
+        (!beside_allows(vectors, problem.element_bytes) || problem.outputs > beside_outputs(vectors)))
+        return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
-    const GroupScope scope = row_scope(vectors, form);
-    if (cluster > 1 ? scope == GroupScope::local : scope == GroupScope::cluster) return {.lanes = 0};
+    if (cluster > 1 && row_scope(vectors, form) == GroupScope::local) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
     return plan;
 }

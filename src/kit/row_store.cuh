@@ -73,6 +73,17 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
     store_mapped<T>(row, to.out, 1.0f / scale, map);
 }
 
+// store(octet's number, its elements, values) for codes whose groups of columns have a scale each, which neighbouring lanes
+// find together: a group has no more of them than the row. A lane without an octet has no elements, and values of 0.
+__device__ __forceinline__ auto group_store(const RowPart& part, const RowOutput& to,
+                                            const GroupScales& groups, float scale) {
+    const GroupedRows codes{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = groups};
+    return [codes, scale, begin = part.offset(to.out), row = part.at.row,
+            lanes = group_columns(groups.dtype) / kOctet](int number, int count, float (&octet)[kOctet]) {
+        store_group(codes, begin, row, std::int64_t{number} * kOctet, count, octet, lanes, scale);
+    };
+}
+
 // Of a row with operands beside it: its results `y`, of any dtype that has 16 bits or more, or of e4m3. All threads of the
 // group call this.
 template <class Row, GroupScope kScope>
@@ -103,18 +114,28 @@ __device__ __forceinline__ void store_beside(const Row& row, Group<kScope>& grou
     });
 }
 
-// Of a chunk of a mixed row that is mapped already: to any dtype. `groups`: of columns that have a scale each, which
-// neighbouring lanes find: a group has no more of them than the row, and no row is ragged; or null.
+// The same as codes of any dtype whose groups have scales.
+template <class Row>
+__device__ __forceinline__ void store_beside_groups(const Row& row, const RowOutput& to,
+                                                    const GroupScales& groups, float scale,
+                                                    SideSlice<Row::kVectors>& y) {
+    const auto store = group_store(row.part, to, groups, scale);
+    in_turn(y.at, [&](int v, float (&octet)[kOctet]) {
+        const int number = row.part.first + v * row.part.step;
+        const bool there = number * kOctet < static_cast<int>(row.part.dim);
+#pragma unroll
+        for (float& value : octet) value = there ? value : 0.0f;
+        store(number, there ? kOctet : 0, octet);
+    });
+}
+
+// Of a chunk of a mixed row that is mapped already: to any dtype. `groups`: of columns that have a scale each, where no row
+// is ragged; or null.
 template <bool kRagged>
 __device__ __forceinline__ void store_chunk(MixedRow<kRagged>& row, const RowOutput& to,
                                             const GroupScales* groups, float scale) {
     if (kRagged || groups == nullptr) return row.store(row.row_of(to.out), 1.0f / scale);
-    const GroupedRows codes{.data = to.out.data, .dtype = to.out.dtype, .aligned = true, .groups = *groups};
-    const std::int64_t begin = row.part.offset(to.out);
-    const int lanes = group_columns(groups->dtype) / kOctet;
-    row.each_slot([&](int number, int count, float (&octet)[kOctet]) {
-        store_group(codes, begin, row.part.at.row, std::int64_t{number} * kOctet, count, octet, lanes, scale);
-    });
+    row.each_slot(group_store(row.part, to, *groups, scale));
 }
 
 // Of a mixed row: map() makes the chunk's results, beside it, once; of a row in chunks twice where each has a scale. All

@@ -52,6 +52,16 @@ class SideSlice {
         return *this;
     }
 
+    // Each value of all that is held becomes f of it.
+    template <class F>
+    __device__ __forceinline__ void change(F f) {
+#pragma unroll
+        for (auto& octet : at) {
+#pragma unroll
+            for (float& value : octet) value = f(value);
+        }
+    }
+
     // Tells L2 of what load_or will ask for, where it is not rows that others share.
     __device__ __forceinline__ static void announce(const RowPart& part, const RowOperand& later) {
         if (is_one(later) || later.stride == 0 || later.rows == RowsBy::picks) return;

@@ -27,7 +27,6 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
                                 : (plan.lanes & (plan.lanes - 1)) == 0);
     EXPECT_TRUE(plan.cluster == 1 || plan.lanes > 32) << "blocks of a cluster share one row each";
     EXPECT_GE(plan.blocks(problem.rows) * plan.rows, problem.rows * plan.cluster);
-    EXPECT_TRUE(!plan.uniform || plan.vectors < 8 || plan.cluster > 1) << "eight vectors are a cluster's";
     EXPECT_TRUE(!plan.uniform || plan.vectors > 2 || plan.cluster == 1) << "one and two are no cluster's";
     EXPECT_GE(plan.vectors, 1);
     const std::int64_t held = std::int64_t{plan.lanes} * plan.cluster * plan.vectors * plan.width;
@@ -138,6 +137,39 @@ TEST(RowPlan, IsTheFastestMeasured) {
     expect(16384, 131072, 8, 256, 8);  // 16 blocks are as fast, but are not portable
     expect(8192, 262144, 8, 256, 16);
     expect(1, 65536, 4, 512, 4);  // a row alone waits for its last vector
+}
+
+// Many short rows: a thread has several vectors of one, for all that it does once for a row; but those of a row that lie
+// side by side are half a line at least. Few rows: the sooner the last vector is there.
+TEST(RowPlan, GivesShortRowsToFewLanes) {
+    const auto expect = [](std::int64_t rows, std::int64_t dim, int vectors, int lanes, int group_lanes = 1) {
+        const RowForm form{.uniform = true, .bias = false, .residual = false, .fp8 = false};
+        const RowPlan plan = plan_rows({rows, dim, 2, true, form, group_lanes}, *find_device("h200"));
+        EXPECT_EQ(plan, (RowPlan{8, vectors, lanes, 128 / lanes, 1, plan.keep}))
+            << dim << ": " << to_string(plan);
+    };
+    expect(1000000, 64, 2, 4);
+    expect(1000000, 72, 4, 4);
+    expect(1000000, 96, 4, 4);
+    expect(1000000, 128, 4, 4);
+    expect(1000000, 256, 4, 8);
+    expect(1000000, 1024, 4, 32);
+    expect(1000000, 128, 1, 16, 16);  // all that share a scale are neighbours
+    expect(1320, 128, 1, 16);
+}
+
+// A second output needs room beside what both are made of.
+TEST(RowPlan, HoldsLessOfARowOfTwoOutputs) {
+    const auto plan = [](std::int64_t dim, int outputs) {
+        return plan_rows({8192, dim, 2, true, {.uniform = true, .beside = true}, 1, outputs},
+                         *find_device("h200"));
+    };
+    EXPECT_EQ(plan(4096, 1).vectors, 4);
+    EXPECT_EQ(plan(4096, 2).vectors, 2);
+    EXPECT_TRUE(plan(4096, 2).beside);
+    EXPECT_EQ(plan(10240, 2).vectors, 2);
+    EXPECT_TRUE(plan(10248, 1).beside);
+    EXPECT_FALSE(plan(10248, 2).uniform);
 }
 
 // L2 is to keep what is read where it could not hold what is written for the next kernel.
