@@ -169,8 +169,8 @@ __device__ __forceinline__ void announce_weight(const QkNormRopeParams& p, const
     }
 }
 
-// A unit times `scale` and its weights.
-template <bool kWhole>
+// A unit times `scale` and its weights. kAligned: these are whole, aligned vectors without a flag that says so.
+template <bool kWhole, bool kAligned = false>
 __device__ __forceinline__ void scale_unit(const QkNormRopeParams& p, const HeadPlace& at,
                                            const kit::UnitPlace& place, float scale,
                                            float (&low)[kit::kTurnWidth], float (&high)[kit::kTurnWidth]) {
@@ -189,19 +189,20 @@ __device__ __forceinline__ void scale_unit(const QkNormRopeParams& p, const Head
         for (int i = 0; i < 2; ++i)
             words[i] = kit::load_vector_words<kAll>(
                 static_cast<const W*>(weight.data) + at.head * weight.head + place.at[i],
-                kWhole ? kAll : place.count[i], kWhole && weight.aligned);
+                kWhole ? kAll : place.count[i], kAligned || (kWhole && weight.aligned));
 #pragma unroll
         for (int i = 0; i < 2; ++i) kit::to_floats(kit::as_vector<W, kAll>(words[i]), w[i]);
     });
+    if (p.weight_offset != 0.0f) {
 #pragma unroll
-    for (int i = 0; i < kAll; ++i) {
-        low[i] *= scale * (w[0][i] + p.weight_offset);
-        high[i] *= scale * (w[1][i] + p.weight_offset);
+        for (int i = 0; i < kAll; ++i) w[0][i] += p.weight_offset, w[1][i] += p.weight_offset;
     }
+#pragma unroll
+    for (int i = 0; i < kAll; ++i) low[i] *= scale * w[0][i], high[i] *= scale * w[1][i];
 }
 
 // Cosines or sines of a unit's pairs, of a table that has those of each head.
-template <bool kWhole>
+template <bool kWhole, bool kAligned>
 __device__ __forceinline__ kit::UnitTurns head_turns(const kit::Rotation& r, const QkNormRopeParams& p,
                                                      int which, const HeadPlace& at, int unit) {
     kit::UnitTurns turns;
@@ -212,8 +213,9 @@ __device__ __forceinline__ kit::UnitTurns head_turns(const kit::Rotation& r, con
         for (int quad = 0; quad < 2; ++quad) {
             const int pair = kit::quad_pair(r.interleaved, unit, kit::turn_units(r), quad);
             float some[kit::kQuad];
-            kit::to_floats(
-                kit::load_vector<kit::kQuad>(from + pair, r.half - pair, kWhole && p.tables_aligned), some);
+            kit::to_floats(kit::load_vector<kit::kQuad>(from + pair, kWhole ? kit::kQuad : r.half - pair,
+                                                        kAligned || (kWhole && p.tables_aligned)),
+                           some);
 #pragma unroll
             for (int i = 0; i < kit::kQuad; ++i) turns[quad * kit::kQuad + i] = some[i];
         }
@@ -222,11 +224,11 @@ __device__ __forceinline__ kit::UnitTurns head_turns(const kit::Rotation& r, con
 }
 
 // Cosines (0) or sines (1) of a unit's pairs, of its head or those that all heads of its token share.
-template <bool kWhole>
+template <bool kWhole, bool kAligned = false>
 __device__ __forceinline__ kit::UnitTurns unit_turns(const kit::Rotation& r, const QkNormRopeParams& p,
                                                      int which, const HeadPlace& at, int unit,
                                                      const float* turns) {
-    if (p.table[0].data != nullptr) return head_turns<kWhole>(r, p, which, at, unit);
+    if (p.table[0].data != nullptr) return head_turns<kWhole, kAligned>(r, p, which, at, unit);
     const unsigned row = 2 * at.slot + static_cast<unsigned>(which);
     return kit::load_turns(turns + row * static_cast<unsigned>(p.turn_stride), unit, kit::turn_units(r));
 }

@@ -48,7 +48,7 @@ struct QkNormRopeParams {
     IndexAt position[3], slots;
     HeadsAt table[2];  // cosines and sines of each head, instead of angles that all heads of a token share
     DType table_dtype;
-    bool tables_aligned, tables_held;  // by whole vectors; as those are that rows hold (kernel_row.cuh)
+    bool tables_aligned, tables_held;  // by whole vectors; as kernel_token.cuh holds them
     std::int64_t page_size, cache_rows;
     const float* frequencies;  // null: the launch's
     float more[kMorePairs];

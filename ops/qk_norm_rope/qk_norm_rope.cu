@@ -2,8 +2,8 @@
 #include "ops/qk_norm_rope/qk_norm_rope.h"
 
 #include "kit/l2_keep.h"
-#include "ops/qk_norm_rope/kernel_row.cuh"
 #include "ops/qk_norm_rope/kernel_steps.cuh"
+#include "ops/qk_norm_rope/kernel_token.cuh"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -201,43 +201,51 @@ void launch(const QkNormRope& op, Context& context) {
                         [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
-// A block of the row kernel is a token, a thread one unit of Q and the same of K.
-std::int64_t row_units(const QkNormRope& op) {
-    const std::int64_t heads = std::max(op.q.dim(-2), op.k ? op.k.dim(-2) : 0);
-    return heads * ((op.head_dim() + 2 * kit::kTurnWidth - 1) / (2 * kit::kTurnWidth));
+// A block of the kernel of tokens is one, a thread one unit of Q and the same of K.
+std::int64_t head_units(const QkNormRope& op) { return kit::divide_up(op.head_dim(), 2 * kit::kTurnWidth); }
+std::int64_t token_units(const QkNormRope& op) {
+    return std::max(op.q.dim(-2), op.k ? op.k.dim(-2) : 0) * head_units(op);
 }
-HeadPlan row_plan(const QkNormRope& op) {
-    return {.threads = static_cast<unsigned>(kit::divide_up(row_units(op), 32) * 32),
+HeadPlan token_plan(const QkNormRope& op) {
+    return {.threads = static_cast<unsigned>(kit::divide_up(token_units(op), 32) * 32),
             .blocks = static_cast<unsigned>(op.tokens())};
 }
-const char* decline_row(const QkNormRope& op, const DeviceInfo&) {
-    if (op.norm != QkNormRope::Norm::row) return "the norm is not over all heads";
+const char* decline_token(const QkNormRope& op, const DeviceInfo&) {
+    if (op.norm == QkNormRope::Norm::none) return "there is no norm";
     if (op.rounding != QkNormRope::Rounding::fused) return "PyTorch's bits";
     if (op.v || op.k_cache) return "values, or a cache";
     if (!all_whole(op)) return "heads are not whole, aligned vectors";
-    if (row_units(op) > kRowThreads) return "more than 8192 elements of Q or K";
+    for (const Tensor* t : {&op.q_weight, &op.k_weight, &op.head_cos, &op.head_sin}) {
+        if (*t && !kit::rows_aligned(*t, kit::kTurnWidth)) return "weights or tables are not aligned vectors";
+    }
+    if (op.norm == QkNormRope::Norm::head) {
+        const std::int64_t units = head_units(op);
+        if (units > 32 || (units & (units - 1)) != 0) return "a head's units are not the lanes of a warp";
+        if (token_units(op) < 64) return "several tokens share a block";
+    }
+    if (token_units(op) > kTokenThreads) return "more than 8192 elements of Q or K";
     if (op.tokens() >> 30 != 0) return "2^30 tokens or more";
     return nullptr;
 }
 template <class T>
-void launch_row_as(const QkNormRope& op, Context& context) {
-    if (row_units(op) * op.tokens() == 0) return;
-    const HeadCall call = head_call(op, row_plan(op), context);
-    kit::launch("qk_norm_rope", qk_norm_rope_row<T>, call.shape, context.stream(), call.r, call.p);
+void launch_token_as(const QkNormRope& op, Context& context) {
+    if (token_units(op) * op.tokens() == 0) return;
+    const HeadCall call = head_call(op, token_plan(op), context);
+    kit::launch("qk_norm_rope", qk_norm_rope_token<T>, call.shape, context.stream(), call.r, call.p);
 }
-void launch_row(const QkNormRope& op, Context& context) {
+void launch_token(const QkNormRope& op, Context& context) {
     kit::with_wide_type(
-        op.q.dtype, [&](auto* type) { launch_row_as<std::remove_pointer_t<decltype(type)>>(op, context); });
+        op.q.dtype, [&](auto* type) { launch_token_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
 const RegisterImplementations<QkNormRope> kKernels{
     kit::kTarget,
-    {{"rows", decline_row,
+    {{"tokens", decline_token,
       +[](const QkNormRope& op, const DeviceInfo&) {
-          const HeadPlan p = row_plan(op);
+          const HeadPlan p = token_plan(op);
           return "threads=" + std::to_string(p.threads) + " blocks=" + std::to_string(p.blocks);
       },
-      launch_row},
+      launch_token},
      {"vectors",
       +[](const QkNormRope& op, const DeviceInfo&) -> const char* {
           if (op.tokens() >> 30 != 0) return "2^30 tokens or more";

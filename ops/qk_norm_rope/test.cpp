@@ -308,11 +308,11 @@ TEST(QkNormRope, PolicyFillsTheDevice) {
     EXPECT_THAT(
         test::configuration("qk_norm_rope q=bf16[4608,24,128] k=bf16[4608,24,128] q_out=bf16[4608,24,128] "
                             "k_out=bf16[4608,24,128]"),
-        HasSubstr("tokens=1 threads=192 blocks=4608 lanes=8 rounds=1"));
-    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,8,128] q_out=bf16[4608,8,128]"),
-                HasSubstr("tokens=4 threads=256 blocks=1152 lanes=8"));
-    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,8,128] q_out=bf16[4608,8,128] norm=row"),
-                HasSubstr("threads=64 blocks=4608"));
+        HasSubstr("threads=192 blocks=4608"));
+    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,128] q_out=bf16[4608,4,128]"),
+                HasSubstr("tokens=4 threads=128 blocks=1152 lanes=8"));
+    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,128] q_out=bf16[4608,4,128] norm=row"),
+                HasSubstr("threads=32 blocks=4608"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[9,2,1040] q_out=bf16[9,2,1040] rotary_dim=64"),
                 HasSubstr("lanes=32 rounds=3"));
 }

@@ -1,4 +1,4 @@
-// qk_norm_rope's kernel for norms over all heads of a token.
+// qk_norm_rope's kernel for Q and K alone, of whole vectors.
 #pragma once
 
 #include "ops/qk_norm_rope/kernel.cuh"
@@ -6,10 +6,10 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-inline constexpr int kRowThreads = 512;
+inline constexpr int kTokenThreads = 512;
 // Registers for as many threads as two such blocks have; a thread's units of fp32 take more.
 template <class T>
-inline constexpr int kRowBlocks = sizeof(T) == 2 ? 2 : 1;
+inline constexpr int kTokenBlocks = sizeof(T) == 2 ? 2 : 1;
 
 // Cosines and sines of a unit's pairs as a table of heads has them.
 template <class T>
@@ -40,15 +40,16 @@ __device__ __forceinline__ kit::UnitTurns widened(const kit::Words<T, kit::kTurn
     return turns;
 }
 
-// What     q_out = rope(norm(q)), k_out = rope(norm(k)), each norm over all heads of its token
+// What     q_out = rope(norm(q)), k_out = rope(norm(k))
 // Mapping  a block is a token. A thread has one unit of a head of Q and the same of K's head of that number, so that the
 //          cosines and sines of a head are asked for once. Both and these are on their way before it waits for any, and
 //          L2 knows of the weights; the angles that heads share and the sums of the warps meet at one barrier
 // Traffic  Q and K once in and once out, tables of heads once: bound by memory
-// Needs    units of whole, aligned vectors, as many of Q and of K as threads at most; outputs as qk_norm_rope
+// Needs    units, weights and tables of heads of whole, aligned vectors, units as many of Q and of K as threads at most; of
+//          a norm of heads a power of two of a head, up to 32; outputs as qk_norm_rope
 template <class T>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocks<T>)
-    qk_norm_rope_row(__grid_constant__ const kit::Rotation r, __grid_constant__ const QkNormRopeParams p) {
+__global__ void __launch_bounds__(kTokenThreads, kTokenBlocks<T>)
+    qk_norm_rope_token(__grid_constant__ const kit::Rotation r, __grid_constant__ const QkNormRopeParams p) {
     auto* turns = kit::dynamic_shared<float>();
     HeadPlace at{};
     at.batch = p.sequence.quotient(blockIdx.x);
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<T>)
 
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::Unit<T> units[2] = {};
+    kit::Unit<T> units[2];
 #pragma unroll
     for (at.part = 0; at.part < 2; ++at.part) {
         if (!there[at.part]) continue;
@@ -77,21 +78,31 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<T>)
         ask_turns<T>(r, p, at, place.turned, held);
     }
 
-    kit::BlockGroup block{.lanes = static_cast<int>(blockDim.x)};
-    const QkSums sums = block.reduce(QkSums{{squares(units[0]), squares(units[1])}}, AddQkSums{});
+    QkSums sums = AddQkSums::identity();
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+        if (there[part]) sums.at[part] = squares(units[part]);
+    }
+    if (p.norm == NormOver::row) {
+        kit::BlockGroup block{.lanes = static_cast<int>(blockDim.x)};
+        sums = block.reduce(sums, AddQkSums{});
+    } else {
+        sums = kit::warp_reduce(sums, AddQkSums{}, static_cast<int>(p.head_units.divisor));
+        __syncthreads();
+    }
 #pragma unroll
     for (at.part = 0; at.part < 2; ++at.part) {
         if (!there[at.part]) continue;
         float low[kit::kTurnWidth], high[kit::kTurnWidth];
         kit::unit_floats(units[at.part], 0, low);
         kit::unit_floats(units[at.part], 1, high);
-        scale_unit<true>(p, at, place, rsqrtf(sums.at[at.part] / p.counts[at.part] + p.eps), low, high);
+        scale_unit<true, true>(p, at, place, rsqrtf(sums.at[at.part] / p.counts[at.part] + p.eps), low, high);
         if (turned) {
             const bool as_held = of_heads && p.tables_held;
             const kit::UnitTurns cos = as_held ? widened<T>(held[0])
-                                               : unit_turns<true>(r, p, 0, at, place.turned, turns),
+                                               : unit_turns<true, true>(r, p, 0, at, place.turned, turns),
                                  sin = as_held ? widened<T>(held[1])
-                                               : unit_turns<true>(r, p, 1, at, place.turned, turns);
+                                               : unit_turns<true, true>(r, p, 1, at, place.turned, turns);
             kit::turn_unit(r.interleaved, low, high, cos, sin);
         }
         store_to<true>(head_of<T>(p.out[at.part], at), place, low, high);
