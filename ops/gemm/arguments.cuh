@@ -13,7 +13,7 @@ const T* data_of(const Tensor& t) {
     return t ? static_cast<const T*>(t.data) : nullptr;
 }
 
-Bias bias_of(const Tensor& t) { return {data_of(t), t.dtype, t && kit::rows_aligned(t, 4)}; }
+ByColumn by_column(const Tensor& t) { return {data_of(t), t.dtype, t && kit::rows_aligned(t, 4)}; }
 
 RowsBeside rows_beside_of(const Tensor& t, const Tensor& out) {
     if (!t) return {};
@@ -26,8 +26,11 @@ Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
     e.b_scale = data_of<float>(op.b_scale);
     e.up_scale = data_of<float>(op.up_scale);
     e.out_scale = data_of<float>(op.out_scale);
-    e.bias = bias_of(op.bias);
-    e.up_bias = bias_of(op.up_bias);
+    e.token_scale = data_of<float>(op.a_token_scale);
+    e.channel_scale = by_column(op.b_channel_scale);
+    e.up_channel_scale = by_column(op.up_channel_scale);
+    e.bias = by_column(op.bias);
+    e.up_bias = by_column(op.up_bias);
     e.out = op.out.data;
     e.out_stride = p.out_stride;
     e.out_dtype = op.out.dtype;

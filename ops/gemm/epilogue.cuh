@@ -10,8 +10,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Added to every row of a product. Null where absent. `vectors`: four elements may be read at once.
-struct Bias {
+// One element for each column of a product: a bias, a scale. Null where absent. `vectors`: four elements may be read at once.
+struct ByColumn {
     const void* data;
     DType dtype;
     bool vectors;
@@ -25,19 +25,18 @@ struct RowsBeside {
     bool vectors;
     RowMap map;
 
-    // Elements from its first to where the row begins that belongs to row `row` of out.
-    __device__ int64_t offset(int64_t row) const {
+    // Elements from its first to where the row begins that belongs to row `row` of out. Count: holds the number of rows.
+    template <class Count>
+    __device__ int64_t offset(Count row) const {
         int64_t at = 0;
 #pragma unroll 1
         for (int axis = map.axes - 1; axis > 0; --axis) {
-            const int64_t size = map.size[axis];
-            const int64_t outer = (row | size) >> 32 == 0
-                                      ? static_cast<unsigned>(row) / static_cast<unsigned>(size)
-                                      : row / size;
-            at += (row - outer * size) * map.stride[axis];
+            const auto size = static_cast<Count>(map.size[axis]);
+            const Count outer = row / size;
+            at += static_cast<int64_t>(row - outer * size) * map.stride[axis];
             row = outer;
         }
-        return at + row * map.stride[0];
+        return at + static_cast<int64_t>(row) * map.stride[0];
     }
 };
 
@@ -45,7 +44,8 @@ struct RowsBeside {
 // may be written at once.
 struct Epilogue {
     const float *a_scale, *b_scale, *up_scale, *out_scale;
-    Bias bias, up_bias;
+    const float* token_scale;  // one a row
+    ByColumn channel_scale, up_channel_scale, bias, up_bias;
     void* out;
     int64_t out_stride;
     DType out_dtype;
@@ -82,6 +82,20 @@ __device__ __forceinline__ void with_activation(const Epilogue& e, F use) {
     }
 }
 
+// An element as it is stored, and its value: apart, so that several are on their way at once.
+__device__ __forceinline__ unsigned load_bits(DType dtype, const void* data, int64_t index) {
+    return dtype == DType::fp32 ? static_cast<const unsigned*>(data)[index]
+                                : static_cast<const uint16_t*>(data)[index];
+}
+__device__ __forceinline__ float value_of(DType dtype, unsigned bits) {
+    if (dtype == DType::fp16) {
+        kit::half value;
+        memcpy(static_cast<void*>(&value), &bits, sizeof(value));
+        return kit::to_float(value);
+    }
+    return __uint_as_float(dtype == DType::fp32 ? bits : bits << 16);
+}
+
 // Four neighbours of a row as they are stored: 16-bit elements in x and y. Unpacked they would be waited for where they are
 // loaded; so all that a result needs is on its way at once.
 using StoredFour = uint4;
@@ -109,10 +123,9 @@ __device__ __forceinline__ StoredFour load_beside(const RowsBeside& rows, int64_
     if (rows.data == nullptr) return {};
     const int64_t begin = rows.offset(row);
     if (!rows.map.single) return load_four(rows.dtype, rows.data, begin + column, count, rows.vectors);
-    const bool wide = rows.dtype == DType::fp32;
-    const unsigned element = wide ? static_cast<const unsigned*>(rows.data)[begin]
-                                  : static_cast<const uint16_t*>(rows.data)[begin] * 0x10001u;
-    return {element, element, element, element};
+    unsigned bits = load_bits(rows.dtype, rows.data, begin);
+    if (rows.dtype != DType::fp32) bits *= 0x10001u;
+    return {bits, bits, bits, bits};
 }
 // Four results, count of them wanted, and what they are made of: the sums, which they replace, of one product or of both,
 // and what is added to them, where there is any.
@@ -120,14 +133,19 @@ struct Four {
     int64_t row, column;
     int count;  // may exceed four
     float value[4], up[4];
-    StoredFour bias, up_bias, gate, residual;
+    float token_scale;
+    StoredFour channel_scale, up_channel_scale, bias, up_bias, gate, residual;
 };
 
 __device__ __forceinline__ void load_addends(const Epilogue& e, Four& four) {
-    const auto load = [&](const Bias& bias) {
-        return bias.data == nullptr ? StoredFour{}
-                                    : load_four(bias.dtype, bias.data, four.column, four.count, bias.vectors);
+    const auto load = [&](const ByColumn& columns) {
+        return columns.data == nullptr
+                   ? StoredFour{}
+                   : load_four(columns.dtype, columns.data, four.column, four.count, columns.vectors);
     };
+    if (e.token_scale != nullptr) four.token_scale = e.token_scale[four.row];
+    four.channel_scale = load(e.channel_scale);
+    four.up_channel_scale = load(e.up_channel_scale);
     four.bias = load(e.bias);
     four.up_bias = load(e.up_bias);
     four.gate = load_beside(e.gate, four.row, four.column, four.count);
@@ -145,24 +163,30 @@ __device__ __forceinline__ void each_stored(DType dtype, const StoredFour& store
     });
 }
 
-__device__ __forceinline__ void scale_and_bias(float scale, const Bias& bias, const StoredFour& stored,
-                                               float (&value)[4]) {
+// `factor`: of the tensors' scales and the row's. What is absent changes nothing.
+__device__ __forceinline__ void scale_and_bias(float factor, const ByColumn& scale,
+                                               const StoredFour& stored_scale, const ByColumn& bias,
+                                               const StoredFour& stored_bias, float (&value)[4]) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) value[i] *= scale;
-    if (bias.data == nullptr) return;
-    each_stored(bias.dtype, stored, [&](int i, float added) { value[i] += added; });
+    for (int i = 0; i < 4; ++i) value[i] *= factor;
+    if (scale.data != nullptr)
+        each_stored(DType::fp32, stored_scale, [&](int i, float by) { value[i] *= by; });
+    if (bias.data != nullptr)
+        each_stored(bias.dtype, stored_bias, [&](int i, float added) { value[i] += added; });
 }
 
 // For kernels that hold four neighbouring sums. `up` is not looked at where nothing is gated.
 __device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, Four& four) {
     float (&value)[4] = four.value;
-    scale_and_bias(s.product, e.bias, four.bias, value);
+    const float by_token = e.token_scale != nullptr ? four.token_scale : 1.0f;
+    scale_and_bias(s.product * by_token, e.channel_scale, four.channel_scale, e.bias, four.bias, value);
     with_activation(e, [&](auto activate) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] = activate(value[i]);
     });
     if (e.gated) {
-        scale_and_bias(s.up, e.up_bias, four.up_bias, four.up);
+        scale_and_bias(s.up * by_token, e.up_channel_scale, four.up_channel_scale, e.up_bias, four.up_bias,
+                       four.up);
 #pragma unroll
         for (int i = 0; i < 4; ++i) value[i] *= four.up[i];
     }

@@ -12,6 +12,8 @@ namespace weft {
 
 // out[m, n] = round((act(a_scale · b_scale · Σ_k a[m, k] · b[n, k] + bias[n]) · gate[m, n] + residual[m, n]) / out_scale)
 //
+// a_scale and b_scale are one number each, or one a row of a (a_token_scale) and one a row of b (b_channel_scale).
+//
 // gate and residual broadcast to out's rows (weft/row_map.h): the gate of a DiT's block is one row for each batch, a position
 // embedding is a residual that all batches share.
 //
@@ -29,7 +31,8 @@ struct Gemm {
     static constexpr std::string_view kName = "gemm";
     using Activation = weft::Activation;
 
-    Tensor a{}, b{}, a_scale{}, b_scale{}, bias{}, up{}, up_scale{}, up_bias{};
+    Tensor a{}, b{}, a_scale{}, b_scale{}, a_token_scale{}, b_channel_scale{}, bias{};
+    Tensor up{}, up_scale{}, up_channel_scale{}, up_bias{};
     Tensor gate{}, residual{}, out_scale{}, out{};
     Activation activation = Activation::none;
     bool fast_accumulation = false;
@@ -55,9 +58,32 @@ inline void gemm_up(Describe<Gemm>& op) {
         .optional()
         .needs("up")
         .fill(Fill::scale())
+        .in("up_channel_scale", &Gemm::up_channel_scale, "n", DType::fp32,
+            "the same of each row of up, instead")
+        .optional()
+        .needs("up")
+        .scale_of("up")
+        .excludes("up_scale")
+        .fill(Fill::scale())
         .in("up_bias", &Gemm::up_bias, "n", kFloat, "added to up's product")
         .optional()
         .needs("up");
+}
+
+inline void gemm_row_scales(Describe<Gemm>& op) {
+    op.in("a_token_scale", &Gemm::a_token_scale, "...", DType::fp32,
+          "what each row of a is multiplied by, instead of a_scale")
+        .optional()
+        .layout(Layout::dense)
+        .scale_of("a")
+        .excludes("a_scale")
+        .fill(Fill::scale())
+        .in("b_channel_scale", &Gemm::b_channel_scale, "n", DType::fp32,
+            "what each row of b is multiplied by, instead of b_scale")
+        .optional()
+        .scale_of("b")
+        .excludes("b_scale")
+        .fill(Fill::scale());
 }
 
 inline double gemm_flops(const Gemm& op) {
@@ -82,6 +108,7 @@ inline const Contract& Gemm::contract() {
             .in("b_scale", &Gemm::b_scale, "1", DType::fp32, "what b's stored values are multiplied by")
             .optional()
             .fill(Fill::scale())
+            .with(detail::gemm_row_scales)
             .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
             .optional()
             .with(detail::gemm_up)

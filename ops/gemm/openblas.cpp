@@ -69,14 +69,16 @@ float scalar(const Tensor& t) { return t ? *t.as<float>() : 1.0f; }
 // A panel of sums into out.
 void finish(const Gemm& op, const Problem& p, const std::vector<float>& sums, std::int64_t row,
             std::int64_t rows, std::int64_t column, std::int64_t columns) {
-    const float scale = scalar(op.a_scale) * scalar(op.b_scale);
+    const float a_scale = scalar(op.a_scale), b_scale = scalar(op.b_scale);
     const float inverse = 1 / scalar(op.out_scale);
     const gemm::Beside gate(op.gate, op.out), residual(op.residual, op.out);
     const float* sum = sums.data();
     for (std::int64_t r = row; r < row + rows; ++r) {
+        const float token_scale = op.a_token_scale ? op.a_token_scale.as<float>()[r] : a_scale;
         const std::int64_t gate_row = gate.row(r), residual_row = residual.row(r);
         for (std::int64_t c = column; c < column + columns; ++c) {
-            float value = *sum++ * scale;
+            const float channel_scale = op.b_channel_scale ? op.b_channel_scale.as<float>()[c] : b_scale;
+            float value = *sum++ * (token_scale * channel_scale);
             if (op.bias) value += widen(op.bias.dtype, op.bias.data, c);
             if (op.activation != Gemm::Activation::none) value = gelu(op.activation, value);
             if (op.gate) value *= widen(op.gate.dtype, op.gate.data, gate_row + gate.column(c));

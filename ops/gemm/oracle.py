@@ -28,10 +28,15 @@ def oracle(inputs: dict, options: dict) -> dict:
         return inputs.get(name, np.ones(1)).item()
 
     a = inputs["a"] * scale("a_scale")
-    out = a @ inputs["b"].T * scale("b_scale") + inputs.get("bias", 0.0)
+    if "a_token_scale" in inputs:
+        a = a * inputs["a_token_scale"].reshape(*a.shape[:-1], 1)
+    b_scale, up_scale = (
+        scale(f"{name}_scale") * inputs.get(f"{name}_channel_scale", 1.0) for name in ("b", "up")
+    )
+    out = a @ inputs["b"].T * b_scale + inputs.get("bias", 0.0)
     out = activate(options["activation"], out)
     if "up" in inputs:
-        out = out * (a @ inputs["up"].T * scale("up_scale") + inputs.get("up_bias", 0.0))
+        out = out * (a @ inputs["up"].T * up_scale + inputs.get("up_bias", 0.0))
     for name, combine in (("gate", np.multiply), ("residual", np.add)):
         if name in inputs:
             out = combine(out, beside(inputs[name], out))

@@ -21,10 +21,15 @@ std::vector<double> weights_of(const Tensor& t, std::int64_t n) {
     return weights;
 }
 
+// Of a row, which may have a scale of its own.
+double scale_of(const Tensor& rows, const Tensor& tensor, std::int64_t row) {
+    return rows ? at(rows, row) : scalar(tensor);
+}
+
 // A row of a against row n of weights, scaled and biased.
-Value product(const Gemm& op, const double* row, const std::vector<double>& weights, const Tensor& scale,
+Value product(const Gemm& op, const double* row, const std::vector<double>& weights, double scale,
               const Tensor& bias, std::int64_t n, bool hardware) {
-    const Value sum = gemm::scaled_sum(op, row, weights.data(), scalar(op.a_scale) * scalar(scale), hardware);
+    const Value sum = gemm::scaled_sum(op, row, weights.data(), scale, hardware);
     return bias ? plus(sum, at(bias, n)) : sum;
 }
 
@@ -37,14 +42,17 @@ void reference(const Gemm& op, Oracle& oracle) {
     }
     for (std::int64_t n = 0; n < p.n; ++n) {
         const std::vector<double> b = weights_of(op.b, n), up = op.up ? weights_of(op.up, n) : b;
+        const double b_scale = scale_of(op.b_channel_scale, op.b_scale, n),
+                     up_scale = scale_of(op.up_channel_scale, op.up_scale, n);
         for (std::int64_t m = 0; m < p.m; ++m) {
             if (!oracle.wants(m * p.n + n)) continue;
             const double* row = a.data() + m * p.k;
-            const Value x = product(op, row, b, op.b_scale, op.bias, n, oracle.hardware());
+            const double scale = scale_of(op.a_token_scale, op.a_scale, m);
+            const Value x = product(op, row, b, scale * b_scale, op.bias, n, oracle.hardware());
             Value y = activated(op, x, oracle.hardware());
             bool determined = true;
             if (op.up) {
-                const Value gated = product(op, row, up, op.up_scale, op.up_bias, n, oracle.hardware());
+                const Value gated = product(op, row, up, scale * up_scale, op.up_bias, n, oracle.hardware());
                 determined = !undetermined(y, gated);
                 y = times(y, gated);
             }

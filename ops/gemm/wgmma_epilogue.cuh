@@ -7,6 +7,7 @@
 // is the q-th eight tokens; else h = q mod 2 of the (q / 2)-th.
 #pragma once
 
+#include "kit/divisor.cuh"
 #include "kit/mma_tile.cuh"
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/proxy_fence.cuh"
@@ -24,14 +25,15 @@ using gemm::WgmmaTile;
 struct WgmmaArguments {
     Epilogue epilogue;
     int tokens, features;     // m, n
-    int gate_run;             // tokens, one after another, that share their row of the gate
+    kit::Divisor gate_run;    // tokens, one after another, that share their row of the gate
+    bool looks_up;            // there are terms of a feature: scales, biases, a gate
     bool carried, adds_rows;  // the copy engine brings residuals; there are some that it does not bring
     int token_tiles, feature_tiles;  // of out, in tiles of a cluster
     int steps;                       // of 128 bytes along k
     int clusters, cluster;           // that run; blocks of one with features of their own
     int splits;                      // blocks of one that share a tile along k: then `cluster` is 1
     bool swapped;                    // up lies before b: in a stage its rows come first
-    bool plain;                      // products have neither scales nor biases
+    bool plain;                      // products have neither scales nor biases, but those of tokens
 };
 
 // A warpgroup's part of a tile: its first feature and token.
@@ -60,26 +62,36 @@ struct WgmmaDoor {
     __device__ void await() const { kit::named_barrier_sync(base + 1, kThreads); }
 };
 
-// What is added to the products of a lane's two rows, where -0 changes nothing, and what multiplies the results.
+// What the products of a lane's two rows are multiplied by and what is added then, where -0 changes nothing; what multiplies
+// the results.
 struct RowTerms {
-    float bias[2] = {-0.0f, -0.0f}, gate[2] = {1.0f, 1.0f};
+    float scale[2], bias[2] = {-0.0f, -0.0f}, gate[2] = {1.0f, 1.0f};
 };
+template <WgmmaTile kTile>
+__device__ __forceinline__ RowTerms terms_of_all(const Scales& s) {
+    return {.scale = {s.product, kTile.gated ? s.up : s.product}};
+}
 // The gate is that of the first token, whose row the others of the tile share, or not (gate_differs).
 template <WgmmaTile kTile>
-__device__ __forceinline__ RowTerms load_terms(const Epilogue& e, const WgmmaPart& part, int warp,
-                                               int features) {
+__device__ __forceinline__ RowTerms load_terms(const Epilogue& e, const Scales& s, const WgmmaPart& part,
+                                               int warp, int features) {
     const auto load = [&](const auto& operand, int64_t begin, int feature, float absent) {
         return operand.data == nullptr || feature >= features
                    ? absent
-                   : kit::load_as(operand.dtype, operand.data, begin + feature);
+                   : value_of(operand.dtype, load_bits(operand.dtype, operand.data, begin + feature));
     };
     const int first = part.feature + warp * (kTile.gated ? 8 : 16) + kit::accumulator_row(0),
               second = first + 8;
-    RowTerms terms;
+    const ByColumn &other_scale = kTile.gated ? e.up_channel_scale : e.channel_scale,
+                   &other_bias = kTile.gated ? e.up_bias : e.bias;
+    const int other = kTile.gated ? first : second;
+    RowTerms terms = terms_of_all<kTile>(s);
+    terms.scale[0] *= load(e.channel_scale, 0, first, 1.0f);
+    terms.scale[1] *= load(other_scale, 0, other, 1.0f);
     terms.bias[0] = load(e.bias, 0, first, -0.0f);
-    terms.bias[1] = kTile.gated ? load(e.up_bias, 0, first, -0.0f) : load(e.bias, 0, second, -0.0f);
+    terms.bias[1] = load(other_bias, 0, other, -0.0f);
     if (e.gate.data == nullptr) return terms;
-    const int64_t begin = e.gate.offset(part.token);
+    const int64_t begin = e.gate.offset(static_cast<unsigned>(part.token));
     const bool single = e.gate.map.single;
     terms.gate[0] = load(e.gate, begin, single ? 0 : first, 1.0f);
     if constexpr (!kTile.gated) terms.gate[1] = load(e.gate, begin, single ? 0 : second, 1.0f);
@@ -90,7 +102,8 @@ __device__ __forceinline__ RowTerms load_terms(const Epilogue& e, const WgmmaPar
 __device__ __forceinline__ bool gate_differs(const WgmmaArguments& args, int token, int tokens) {
     if (args.epilogue.gate.data == nullptr) return false;
     const int last = min(token + tokens, args.tokens) - 1;
-    return token / args.gate_run != last / args.gate_run;
+    return args.gate_run.quotient(static_cast<unsigned>(token)) !=
+           args.gate_run.quotient(static_cast<unsigned>(last));
 }
 
 // use(q, count) for matrices q to q + count - 1: by fours, and what is left.
@@ -206,16 +219,34 @@ __device__ __forceinline__ void order_sums(float (&sums)[kCount], bool swapped) 
     }
 }
 
+// The products by the scales of their tokens, of which `token` is the tile's first and `tokens` are all. A lane reads those of
+// every 32nd token; the others ask it.
+template <WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void scale_tokens(float (&sums)[kCount], const float* scales, int token,
+                                             int tokens) {
+    float held[(kTile.tokens + 31) / 32];
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(std::size(held)); ++i)
+        held[i] = kit::load(scales + min(token + 32 * i + kit::lane_index(), tokens - 1));
+#pragma unroll
+    for (int i = 0; i < kTile.tokens / 8; ++i) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            const float scale = kit::shuffle(held[i / 4], i % 4 * 8 + kit::accumulator_column(e));
+            sums[4 * i + e] *= scale;
+            sums[4 * i + 2 + e] *= scale;
+        }
+    }
+}
+
 // The products of the lane's rows, scaled, with their bias, through the activation; gated, one times the other.
 template <WgmmaTile kTile, int kCount>
-__device__ __forceinline__ void make_results(float (&sums)[kCount], const Epilogue& e, const Scales& s,
-                                             const RowTerms& terms, bool plain) {
+__device__ __forceinline__ void make_results(float (&sums)[kCount], const Epilogue& e, const RowTerms& terms,
+                                             bool plain) {
     if (!plain) {
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const int h = i / 2 % 2;
-            sums[i] = fmaf(sums[i], kTile.gated && h == 1 ? s.up : s.product, terms.bias[h]);
-        }
+        for (int i = 0; i < kCount; ++i)
+            sums[i] = fmaf(sums[i], terms.scale[i / 2 % 2], terms.bias[i / 2 % 2]);
     }
     with_activation(e, [&](auto activate) {
 #pragma unroll
@@ -247,18 +278,24 @@ __device__ __forceinline__ int row_place(int token, int feature) {
 template <WgmmaTile kTile>
 __device__ __forceinline__ void fill_rows(float* box, const RowsBeside& rows, const WgmmaArguments& args,
                                           const WgmmaPart& part, int count) {
-    constexpr int kFours = kTile.warpgroup_features() / 4;
+    constexpr int kFeatures = kTile.warpgroup_features(), kApart = 128 / kFeatures, kBatch = 4;
+    const int thread = static_cast<int>(threadIdx.x) % 128, feature = thread % kFeatures;
+    const int column = part.feature + feature;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x) % 128; i < count * kFours; i += 128) {
-        const int token = i / kFours, feature = i % kFours * 4;
-        const int row = part.token + token, column = part.feature + feature;
-        float four[4] = {};
-        if (row < args.tokens && column < args.features) {
-            each_stored(rows.dtype, load_beside(rows, row, column, args.features - column),
-                        [&](int j, float element) { four[j] = element; });
+    for (int token = thread / kFeatures; token < count; token += kApart * kBatch) {
+        unsigned bits[kBatch] = {};
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+            const int row = part.token + token + i * kApart;
+            if (row >= args.tokens || column >= args.features) continue;
+            const int64_t begin = rows.offset(static_cast<unsigned>(row));
+            bits[i] = load_bits(rows.dtype, rows.data, begin + (rows.map.single ? 0 : column));
         }
-        kit::store(reinterpret_cast<float4*>(box + row_place<kTile>(token, feature)),
-                   make_float4(four[0], four[1], four[2], four[3]));
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+            const int at = token + i * kApart;
+            if (at < count) box[row_place<kTile>(at, feature)] = value_of(rows.dtype, bits[i]);
+        }
     }
 }
 // use(result, element) for the results of as many tokens as the box has rows of, from kFirst on.
@@ -320,15 +357,18 @@ __device__ __forceinline__ void park_sums(float* parked, float (&sums)[kCount], 
 }
 
 // Everything between the products and the box. Each step is one pass over the registers, so that its choices are made
-// once a tile. `parity`: of the residuals' phase, where the copy engine brings them. `place`: gives the WgmmaPart.
-template <WgmmaTile kTile, int kCount, class Place>
+// once a tile. `parity`: of the residuals' phase, where the copy engine brings them. `place`: gives the WgmmaPart. kScaled: there
+// may be scales of tokens.
+template <WgmmaTile kTile, bool kScaled, int kCount, class Place>
 __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaArguments& args,
                                             const Scales& s, const RowTerms& terms, const WgmmaDoor& door,
                                             int warp, unsigned parity, Place place) {
     const Epilogue& e = args.epilogue;
     door.enter();
     if constexpr (kTile.gated) order_sums(sums, args.swapped);
-    make_results<kTile>(sums, e, s, terms, args.plain);
+    if (kScaled && e.token_scale != nullptr)
+        scale_tokens<kTile>(sums, e.token_scale, place().token, args.tokens);
+    make_results<kTile>(sums, e, terms, args.plain);
     if (e.gate.data != nullptr || args.adds_rows) {
         const WgmmaPart part = place();
         const bool differs = gate_differs(args, part.token, kTile.tokens);

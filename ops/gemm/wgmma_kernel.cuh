@@ -264,14 +264,13 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
     const WgmmaArguments& args = tiles.args;
     const Scales scales = load_scales(args.epilogue);
     const WgmmaDoor door = shared.door(group);
-    const Epilogue& e = args.epilogue;
-    const bool looks_up = e.bias.data != nullptr || e.up_bias.data != nullptr || e.gate.data != nullptr;
     unsigned item = 0;
     float sums[kTile.sums()];
     for (unsigned parity = 0; tiles.more(); tiles.next(), parity ^= 1) {
         // Where nothing is to be looked up the tensor cores need not wait for the tile's place to be found.
-        RowTerms terms;
-        if (looks_up) terms = load_terms<kTile>(e, tiles.part(group), warp, args.features);
+        RowTerms terms = terms_of_all<kTile>(scales);
+        if (args.looks_up)
+            terms = load_terms<kTile>(args.epilogue, scales, tiles.part(group), warp, args.features);
         if constexpr (kPromoted) {
             multiply_promoted<A, B>(sums, shared, item, tiles.steps, args.cluster, group);
         } else {
@@ -285,7 +284,8 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
                 return;
             }
         }
-        finish_sums<kTile>(sums, args, scales, terms, door, warp, parity, [&] { return tiles.part(group); });
+        finish_sums<kTile, sizeof(A) == 1>(sums, args, scales, terms, door, warp, parity,
+                                           [&] { return tiles.part(group); });
     }
 }
 

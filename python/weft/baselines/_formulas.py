@@ -93,15 +93,23 @@ def _product(case: Case, t: Tensors, weights: str, bias: str) -> Any:
     dtype = DTYPES[case.dtype("out")]
     dtype = torch.bfloat16 if dtype.itemsize == 1 else dtype
     fast, scales = bool(case.options["fast_accumulation"]), (t.get("a_scale"), t.get(f"{weights}_scale"))
+    of_rows, of_columns = t.get("a_token_scale"), t.get(f"{weights}_channel_scale")
     if isinstance(a, Bounded):
         short = 2.0**-10 + (2.0**-14 * a.shape[-1] / 32 if fast else 0)
         total: Any = bounded.linear(a, t[weights], None, torch.float32, short)  # type: ignore[arg-type]
         for scale in scales:
             total = total * scale if scale is not None else total
+        total = total * of_rows[..., None] if of_rows is not None else total
+        total = total * of_columns if of_columns is not None else total
         return (total + added.float() if added is not None else total).to(dtype)
     one = torch.ones(1, device=a.device)
     scale_a, scale_b = (one if scale is None else scale for scale in scales)
     rows = a.reshape(-1, a.shape[-1])
+    if of_rows is not None or of_columns is not None:  # PyTorch takes these of both, or of neither
+        scale_a = (scale_a if of_rows is None else of_rows).reshape(-1, 1).expand(len(rows), 1).contiguous()
+        scale_b = (
+            (scale_b if of_columns is None else of_columns).reshape(1, -1).expand(1, len(b)).contiguous()
+        )
     y: Any = torch._scaled_mm(rows, b.t(), scale_a, scale_b, bias=added, out_dtype=dtype, use_fast_accum=fast)
     return y.reshape(*a.shape[:-1], b.shape[0])
 
@@ -255,6 +263,8 @@ def _written_product(case: Case) -> bool:
     n, k = case.tensors["b"].shape
     added = {case.dtype(name) for name in ("bias", "up_bias") if case.has(name)}
     out = "bf16" if case.dtype("out").startswith("fp8") else case.dtype("out")
+    if case.has("a_token_scale", "b_channel_scale", "up_channel_scale") and out != "bf16":
+        return False
     return a == case.dtype("b") == "fp8_e4m3" and n % 16 == k % 16 == 0 and added <= {out} and out != "fp32"
 
 
@@ -328,7 +338,8 @@ _ENTRIES: Mapping[str, _Entry] = {
     "patch_im2col": _Entry(patch_im2col, "image out"),
     "gemm": _Entry(
         gemm,
-        "a b a_scale b_scale bias up up_scale up_bias gate residual out_scale out",
+        "a b a_scale b_scale a_token_scale b_channel_scale bias up up_scale up_channel_scale up_bias gate residual "
+        "out_scale out",
         _plain_product,
         _written_product,
     ),

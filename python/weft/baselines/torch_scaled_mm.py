@@ -1,4 +1,4 @@
-"""torch._scaled_mm: cuBLASLt's fp8 product with one scale a tensor."""
+"""torch._scaled_mm: fp8 products with one scale a tensor (cuBLASLt's), or one a row and a column."""
 
 from __future__ import annotations
 
@@ -10,15 +10,25 @@ from weft.torch import DTYPES
 
 class TorchScaledMm(Baseline):
     name = "torch._scaled_mm"
-    about = "cuBLASLt through PyTorch, fp8 with one scale a tensor"
+    about = "PyTorch's fp8 product, with one scale a tensor (cuBLASLt) or one a row and a column"
     needs_gpu = True
 
     def version(self) -> str:
         return str(torch.__version__)
 
     def prepare(self, case: Case) -> Compute | None:
-        plain = case.op == "gemm" and case.options["activation"] == "none" and case.has("a_scale", "b_scale")
-        if not plain or not case.only("a", "b", "a_scale", "b_scale", "bias", "out"):
+        if case.op != "gemm" or case.options["activation"] != "none":
+            return None
+        of_tensors = case.has("a_scale", "b_scale") and case.only(
+            "a", "b", "a_scale", "b_scale", "bias", "out"
+        )
+        rows = ("a_token_scale", "b_channel_scale")
+        of_rows = (
+            all(map(case.has, rows))
+            and case.only("a", "b", *rows, "bias", "out")
+            and case.dtype("out") == "bf16"
+        )
+        if not (of_tensors or of_rows):
             return None
         if not case.dtype("a").startswith("fp8") or case.dtype("out").startswith("fp8"):
             return None
@@ -30,8 +40,8 @@ class TorchScaledMm(Baseline):
             y = torch._scaled_mm(
                 a,
                 t["b"].t(),
-                t.get("a_scale", one),
-                t.get("b_scale", one),
+                t["a_token_scale"].reshape(-1, 1) if of_rows else t.get("a_scale", one),
+                t["b_channel_scale"].reshape(1, -1) if of_rows else t.get("b_scale", one),
                 bias=t.get("bias"),
                 out_dtype=dtype,
                 use_fast_accum=fast,
