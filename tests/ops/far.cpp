@@ -8,10 +8,16 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <optional>
 
 #include "core/elements.h"
 #include "verify/comparison.h"
 #include "verify/fuzz.h"
+#include "verify/guided.h"
+#include "verify/verify.h"
 
 namespace weft {
 namespace {
@@ -52,26 +58,31 @@ class Far {
     Buffer buffer_;
 };
 
-// Rows of views whose last axes are dense.
-void copy_rows(const Tensor& to, const Tensor& from) {
-    Tensor to_rows = to, from_rows = from;
-    --to_rows.rank;
-    --from_rows.rank;
+// Row by row, where the last axes of both are dense, else element by element.
+void copy_view(const Tensor& to, const Tensor& from) {
+    Tensor to_runs = to, from_runs = from;
+    std::int64_t run = 1;
+    if (to.stride[to.rank - 1] == 1 && from.stride[from.rank - 1] == 1) {
+        run = to.dim(-1);
+        --to_runs.rank;
+        --from_runs.rank;
+    }
     std::vector<std::int64_t> places;
-    for_each_offset(to_rows, [&](std::int64_t i) { places.push_back(i); });
-    const auto row = static_cast<std::size_t>(bytes(to.dtype, to.dim(-1)));
+    for_each_offset(to_runs, [&](std::int64_t i) { places.push_back(i); });
+    const auto size = static_cast<std::size_t>(bytes(to.dtype, run));
     std::size_t next = 0;
-    for_each_offset(from_rows, [&](std::int64_t i) {
-        copy_bytes(to.at(places[next++]), to.device, from.at(i), from.device, row);
+    for_each_offset(from_runs, [&](std::int64_t i) {
+        copy_bytes(to.at(places[next++]), to.device, from.at(i), from.device, size);
     });
 }
 
 // What rows of a field are: those of its own axes, or those of a table that another field picks. A kernel finds either
 // in its own way. The last row lies far, or each from the one before it: then a stride alone has more than 32 bits.
+// Turned: what lies far apart is the last axis, as in a transposed view.
 struct Form {
     std::size_t field = 0;
-    bool picked = false, each = false;
-    int trials = 0;
+    bool picked = false, each = false, turned = false;
+    std::map<std::string, int> trials{};  // by the way in which a kernel takes them
 };
 
 bool is_picked(const Contract& contract, const Field& field, const Case& c) {
@@ -86,8 +97,7 @@ bool may_be_far(const Field& field, const AxisPattern& pattern) {
         const auto dtype = static_cast<DType>(i);
         bytes = bytes || (field.dtypes.contains(dtype) && bits(dtype) >= 8);
     }
-    return bytes && field.layout != Layout::dense &&
-           (pattern.axes.size() > 1 || (pattern.ellipsis && !pattern.axes.empty()));
+    return bytes && field.layout != Layout::dense && (pattern.axes.size() > 1 || pattern.ellipsis);
 }
 
 // `apart`: also those whose rows each lie far from the next.
@@ -97,7 +107,10 @@ std::vector<Form> forms(const Contract& contract, bool apart) {
         const Field& field = contract.fields()[i];
         for (const bool each : {false, true}) {
             if (each && !apart) continue;
-            if (may_be_far(field, field.pattern)) all.push_back({i, false, each});
+            if (may_be_far(field, field.pattern)) {
+                all.push_back({i, false, each});
+                if (field.layout == Layout::strided) all.push_back({i, false, each, true});
+            }
             if (!field.picked_by.empty() && may_be_far(field, field.picked_pattern))
                 all.push_back({i, true, each});
         }
@@ -107,28 +120,42 @@ std::vector<Form> forms(const Contract& contract, bool apart) {
 
 // Strides that take the last row beyond 2^31 elements, or each row that far from the one before, and fold as those of a
 // dense tensor do; empty where the view has no two rows, or more than there are addresses for.
-std::vector<std::int64_t> far_strides(const TensorSpec& spec, bool each) {
+std::vector<std::int64_t> far_strides(const TensorSpec& spec, const Form& form) {
     constexpr std::int64_t kMostRows = 64;
     const auto rank = spec.shape.size();
-    if (!spec.present || spec.alias >= 0 || bits(spec.dtype) < 8 || rank < 2 || spec.shape.back() == 0)
-        return {};
-    const std::size_t outer = rank - 1;  // axes that step from row to row
-    std::int64_t rows = 1;
-    for (std::size_t i = 0; i < outer; ++i) rows *= spec.shape[i];
-    if (rows < 2 || (each && rows > kMostRows)) return {};
-    std::vector<std::int64_t> stride(rank, 1);
-    std::int64_t next = each ? kFar : (kFar / (rows - 1) + 256) / 256 * 256;
-    for (std::size_t i = outer; i-- > 0; next *= spec.shape[i]) stride[i] = next;
+    if (!spec.present || spec.alias >= 0 || bits(spec.dtype) < 8 || rank < 2) return {};
+    const std::size_t last = rank - 1;
+    std::int64_t outer = 1;  // of all axes but the last
+    for (std::size_t i = 0; i < last; ++i) outer *= spec.shape[i];
+    const std::int64_t rows = form.turned ? spec.shape[last] : outer,
+                       inside = form.turned ? outer : spec.shape[last];
+    if (inside == 0 || rows < 2 || (form.each && rows > kMostRows)) return {};
+    const std::int64_t far = form.each ? kFar : (kFar / (rows - 1) + 256) / 256 * 256;
+    std::vector<std::int64_t> stride(rank, form.turned ? far : 1);
+    std::int64_t next = form.turned ? 1 : far;
+    for (std::size_t i = last; i-- > 0; next *= spec.shape[i]) stride[i] = next;
     return stride;
 }
 
-// Runs the case with one operand far apart, and compares with the reference of the same values close together.
-void expect_right_with(std::size_t field, const Case& near, const std::vector<std::int64_t>& stride,
-                       Device device) {
+// Which kernel takes the case, and how, but for the numbers.
+std::string way_of(const Case& c, Device device) {
+    std::string way;
+    Context context(device);
+    c.with_call(device, [&](const void* call) { way = taken_by(c, call, context); });
+    std::erase_if(way, [](unsigned char letter) { return std::isdigit(letter) != 0; });
+    return way;
+}
+
+Case with_strides(const Case& near, std::size_t field, const std::vector<std::int64_t>& stride) {
     Case far = near;
     for (std::size_t i = 0; i < far.tensors.size(); ++i) {
         if (i == field || far.tensors[i].alias == static_cast<int>(field)) far.tensors[i].stride = stride;
     }
+    return far;
+}
+
+// Runs the case with one operand far apart, and compares with the reference of the same values close together.
+void expect_right_with(std::size_t field, const Case& near, const Case& far, Device device) {
     const Instance instance(near, device, 3, Values::usual);
     const auto view = [&](const Case& c, void* base) { return c.tensors[field].over(base, device); };
     const Far memory(view(far, nullptr), device);
@@ -140,14 +167,14 @@ void expect_right_with(std::size_t field, const Case& near, const std::vector<st
         bases.push_back(base == nullptr ? nullptr : base + instance.first_byte(i) - offset);
     }
     const Tensor together = view(near, bases[field]), apart = view(far, memory.data());
-    copy_rows(apart, together);
+    copy_view(apart, together);
     bases[field] = memory.data();
     std::vector<std::max_align_t> call(near.contract().size() / sizeof(std::max_align_t) + 1);
     far.bind(call.data(), bases, device);
     Context context(device);
     detail::run(near.op(), call.data(), context);
     synchronize(device, context.stream());
-    copy_rows(together, apart);
+    copy_view(together, apart);
     const Outcome outcome =
         Reference(Instance(near, kCpu, 3, Drawing{Values::usual, device.type != DeviceType::cpu}))
             .compare(instance);
@@ -156,37 +183,60 @@ void expect_right_with(std::size_t field, const Case& near, const std::vector<st
 
 class FarApart : public testing::TestWithParam<const OpEntry*> {};
 
+// The case with the form's operand far apart, where it has one; others that share its memory go along.
+std::optional<std::pair<Case, Case>> near_and_far(const Case& drawn, const Form& form) {
+    if (is_picked(drawn.contract(), drawn.contract().fields()[form.field], drawn) != form.picked) return {};
+    Case near = drawn;
+    for (TensorSpec& spec : near.tensors) {  // whose memory is near
+        if (&spec == &near.tensors[form.field] || spec.alias == static_cast<int>(form.field))
+            spec.stride.clear();
+    }
+    const auto stride = far_strides(near.tensors[form.field], form);
+    if (stride.empty()) return {};
+    return std::pair(near, with_strides(near, form.field, stride));
+}
+
+// Those of the corpus, which go every way through the kernels that a case is known for, but for the large ones.
+std::vector<Case> corpus_of(const OpEntry& op) {
+    constexpr double kMost = 100'000;  // elements
+    std::vector<Case> cases;
+    const std::string path = WEFT_SOURCE_DIR "/tests/ops/corpus/" + op.contract().name() + ".txt";
+    if (!std::filesystem::exists(path)) return cases;
+    for (const Trial& trial : read_corpus(path)) {
+        double elements = 0;
+        for (const TensorSpec& spec : trial.c.tensors) elements += static_cast<double>(spec.span());
+        if (elements <= kMost) cases.push_back(trial.c);
+    }
+    return cases;
+}
+
 TEST_P(FarApart, RowsBeyondTwoToThe31) {
     const OpEntry& op = *GetParam();
-    constexpr int kTrials = 2;  // of each form of an operand
+    constexpr int kTrials = 2, kLeast = 200, kMost = 3000;  // of each form and way; drawn cases
+    const std::vector<Case> corpus = corpus_of(op);
     const Contract& contract = op.contract();
     for (const Device device : devices_here()) {
         if (op.implementations[static_cast<int>(device.type)].empty()) continue;
         // A GPU has no addresses without memory.
         std::vector<Form> all = forms(contract, device.type != DeviceType::cuda);
-        const auto wanted = [](const Form& form) { return form.trials < kTrials; };
+        const auto untried = [](const Form& form) { return form.trials.empty(); };
         Random random(31);
-        for (int i = 0; i < 3000 && std::ranges::any_of(all, wanted); ++i) {
-            auto near = generate(op, device_info(device), random, {.elements = 6000, .flops = 400'000});
-            ASSERT_TRUE(near.has_value());
+        for (std::size_t i = 0; i < kLeast || (i < kMost && std::ranges::any_of(all, untried)); ++i) {
+            const auto drawn = i < corpus.size() ? std::optional(corpus[i])
+                                                 : generate(op, device_info(device), random,
+                                                            {.elements = 6000, .flops = 400'000});
+            ASSERT_TRUE(drawn.has_value());
             for (Form& form : all) {
-                const std::size_t field = form.field;
-                if (!wanted(form) || is_picked(contract, contract.fields()[field], *near) != form.picked)
-                    continue;
-                Case dense = *near;
-                for (TensorSpec& spec : dense.tensors) {  // whose memory is near
-                    if (&spec == &dense.tensors[field] || spec.alias == static_cast<int>(field))
-                        spec.stride.clear();
-                }
-                const auto stride = far_strides(dense.tensors[field], form.each);
-                if (stride.empty()) continue;
-                ++form.trials;
-                expect_right_with(field, dense, stride, device);
+                const auto cases = near_and_far(*drawn, form);
+                if (!cases) continue;
+                int& trials = form.trials[way_of(cases->second, device)];
+                if (trials++ < kTrials) expect_right_with(form.field, cases->first, cases->second, device);
             }
         }
         for (const Form& form : all) {
-            EXPECT_GT(form.trials, 0)
+            EXPECT_FALSE(form.trials.empty())
                 << contract.fields()[form.field].name << (form.picked ? ", picked," : "")
+                << (form.turned ? ", turned," : "")
                 << (form.each ? " had never all rows far on " : " was never far on ") << name(device.type);
         }
     }
