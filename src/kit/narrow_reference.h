@@ -151,8 +151,10 @@ class NarrowReference {
         if (!kNarrow.contains(fields_.out.dtype)) return oracle_.store(fields_.out, at, y, error);
         if (scale.poisoned) return oracle_.store(fields_.out, at, 0, 0);
         const bool exact = error == 0 && scale.low == scale.high;
+        // A number that fp32 holds is multiplied as kernels do it, so that ties go the same way.
+        const auto stored = static_cast<float>(y);
         const double value =
-            exact ? static_cast<float>(y) * static_cast<float>(scale.inverse) : y * scale.inverse;
+            exact || stored == y ? stored * static_cast<float>(scale.inverse) : y * scale.inverse;
         double bound = 0;
         if (!exact) {
             for (const double inverse : {scale.inverse_low, scale.inverse_high}) {

@@ -4,6 +4,9 @@
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "tests/ops/support.h"
+#include "verify/fuzz.h"
+#include "verify/verify.h"
+#include "verify/workload.h"
 #include "weft/op.h"
 
 namespace weft {
@@ -121,11 +124,56 @@ TEST(Modulation, TakesTheWeightsPlace) {
               test::configuration("layer_norm x=bf16[4096,3072] weight=bf16[3072] bias=bf16[3072] out=bf16"));
 }
 
-// Heads of a packed projection, as engines pass them.
+// Heads of a packed projection, as engines pass them, and transposed heads.
 TEST(Modulation, RowsMayLieApart) {
-    EXPECT_EQ(rejection("rms_norm x=bf16[39,4,64]{512,64,1} weight=bf16[64] out=@x"), "accepted");
-    EXPECT_EQ(rejection("layer_norm x=bf16[2,4,39,64]{9984,64,256,1} out=bf16[2,4,39,64]"), "accepted");
-    EXPECT_EQ(rejection("softmax x=bf16[2,4,39,64]{9984,64,256,1} out=bf16[2,4,39,64]"), "accepted");
+    for (const char* line : {"rms_norm x=bf16[39,4,64]{512,64,1} weight=bf16[64] out=@x",
+                             "layer_norm x=bf16[2,4,39,64]{9984,64,256,1} out=bf16[2,4,39,64]",
+                             "softmax x=bf16[2,4,39,64]{9984,64,256,1} out=bf16[2,4,39,64]"}) {
+        for (const Device device : devices_here())
+            EXPECT_EQ(verify(Case::parse(line), device).why, "") << line;
+    }
+}
+
+// Has an operand beside x another shape than x? Then its rows are shared, or picked.
+bool broadcasts(const Case& c) {
+    const std::vector<Field>& fields = c.contract().fields();
+    const auto shape_of = [&](std::string_view name) -> const std::vector<std::int64_t>* {
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+            if (fields[i].name == name && c.tensors[i].present) return &c.tensors[i].shape;
+        }
+        return nullptr;
+    };
+    for (const char* beside : {"mod_scale", "mod_shift", "gate"}) {
+        if (const auto* shape = shape_of(beside); shape != nullptr && *shape != *shape_of("x")) return true;
+    }
+    return false;
+}
+
+// The same case with fewer tokens and columns. A size is the same one everywhere; batches, frames and rows of tables stay.
+Case smaller(Case c) {
+    c.infer();
+    const std::int64_t dim = c.tensors.front().shape.back();
+    for (TensorSpec& tensor : c.tensors) {
+        for (std::int64_t& size : tensor.shape) {
+            if (size > 64) size = size == dim ? 136 : 7 + size % 29;
+        }
+    }
+    return c;
+}
+
+// The norms of diffusion models whose modulations and gates are one for all tokens, one a batch, or picked from a table.
+TEST(Modulation, RowsOfDiffusionModelsThatBroadcast) {
+    int lines = 0;
+    for (const WorkloadRow& row : read_workload(WEFT_SOURCE_DIR "/workloads/diffusion.csv")) {
+        if (!row.line.starts_with("layer_norm ") && !row.line.starts_with("rms_norm ")) continue;
+        const Case full = Case::parse(row.line);
+        if (!broadcasts(full)) continue;
+        ++lines;
+        const Case c = smaller(full);
+        for (const Device device : devices_here())
+            EXPECT_EQ(verify(c, device).why, "") << row.id << " as " << c.line();
+    }
+    EXPECT_GE(lines, 20);
 }
 
 }  // namespace
