@@ -59,7 +59,7 @@ inline void gemm_up(Describe<Gemm>& op) {
         .needs("up")
         .fill(Fill::scale())
         .in("up_channel_scale", &Gemm::up_channel_scale, "n", DType::fp32,
-            "the same of each row of up, instead")
+            "what each row of up is multiplied by, instead of up_scale")
         .optional()
         .needs("up")
         .scale_of("up")
