@@ -96,8 +96,11 @@ TEST(GatedActivation, RoundsOnceOrAfterEachStep) {
     }
     EXPECT_THAT(rejection("gated_activation x=bf16[4,16] out=fp32[4,8] rounding=eager"),
                 HasSubstr("gated_activation.out: expected gate's dtype with rounding=eager, got fp32"));
-    EXPECT_THAT(rejection("gated_activation x=bf16[4,16] out=bf16[4,8] gate_bias=fp32[8] rounding=eager"),
-                HasSubstr("gated_activation.gate_bias: expected gate's dtype with rounding=eager, got fp32"));
+    for (const std::string bias : {"gate_bias", "up_bias"}) {
+        EXPECT_THAT(
+            rejection("gated_activation x=bf16[4,16] out=bf16[4,8] " + bias + "=fp32[8] rounding=eager"),
+            HasSubstr("gated_activation." + bias + ": expected gate's dtype with rounding=eager, got fp32"));
+    }
     EXPECT_THAT(rejection("gated_activation gate=fp4_e2m1[4,16] up=fp4_e2m1[4,16] gate_scale=fp8_e4m3[128,4] "
                           "up_scale=fp8_e4m3[128,4] out=bf16[4,16] rounding=eager"),
                 HasSubstr("gated_activation.rounding: expected fused for a gate of NVFP4"));
