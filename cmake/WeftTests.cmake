@@ -91,3 +91,12 @@ foreach(_folder IN LISTS _folders)
     weft_entry(${_name} test_${_name} 10000)
   endif()
 endforeach()
+
+# The driver's management library as test_bench plays it. What is loaded under its name is found by its name.
+if(TARGET test_bench)
+  add_library(nvml_of_tests MODULE tests/bench/nvml/library.cpp)
+  target_link_libraries(nvml_of_tests PRIVATE weft_flags)
+  set_target_properties(nvml_of_tests PROPERTIES NO_SONAME ON)
+  target_link_options(nvml_of_tests PRIVATE -Wl,-soname,libnvidia-ml.so.1)
+  add_dependencies(test_bench nvml_of_tests)
+endif()
