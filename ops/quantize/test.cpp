@@ -243,6 +243,36 @@ TEST(Quantize, ScalesOfGroupsMayBeColumnMajor) {
     for (const Device device : test::host_devices()) EXPECT_EQ(verify(c, device).why, "");
 }
 
+// Values between two codes under scales that no power of two is: there the last bit of a product with the scale's
+// reciprocal decides, and a quotient has another. Of few drawn values it is that near.
+TEST(Quantize, ValuesAreMultipliedByTheReciprocalOfTheirScale) {
+    constexpr std::int64_t kSide = 128;
+    Random random(5);
+    for (int i = 0; i < 8; ++i) {
+        const double scale = static_cast<float>(0.5 + random.uniform());
+        HostTensor x(DType::fp32, {kSide, kSide}), given(DType::fp32, {1}, {scale});
+        for (std::int64_t at = 0; at < kSide * kSide; ++at)
+            x.set(at, at % kSide == 0 ? 448 * scale : (1.0625 + 0.125 * static_cast<double>(at % 7)) * scale);
+        const std::pair<Tensor Quantize::*, std::vector<std::int64_t>> kScales[] = {
+            {&Quantize::scale, {1}},
+            {&Quantize::tensor_scale, {1}},
+            {&Quantize::token_scale, {kSide}},
+            {&Quantize::group_scale, {kSide, 1}},
+            {&Quantize::block_scale, {1, 1}}};
+        for (const auto& [field, shape] : kScales) {
+            const auto codes = [&, field = field, shape = shape](Device device) {
+                HostTensor out(DType::fp8_e4m3, {kSide, kSide}), found(DType::fp32, shape);
+                Quantize op{.x = x.on(device), .out = out.on(device)};
+                op.*field = field == &Quantize::scale ? given.on(device) : found.on(device);
+                run(op);
+                return out;
+            };
+            const HostTensor expected = codes(kCpu);
+            for (const Device device : test::host_devices()) EXPECT_TRUE(codes(device) == expected);
+        }
+    }
+}
+
 TEST(Quantize, AnEmptyTensorHasScaleOne) {
     for (const Device device : test::host_devices()) {
         HostTensor x(DType::bf16, {0, 8}), out(DType::fp8_e4m3, {0, 8}), scale(DType::fp32, {1}, {5});
