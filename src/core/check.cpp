@@ -119,7 +119,7 @@ AxisSizes Contract::check(const void* op) const {
     for (const Field& field : fields_) {
         if (const Tensor& t = tensor(op, field)) size_by_dtype(field, t.dtype, matcher.sizes);
     }
-    const Tensor* first = nullptr;
+    const Field* first = nullptr;  // that is there
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
         if (!t) {
@@ -128,12 +128,11 @@ AxisSizes Contract::check(const void* op) const {
             continue;
         }
         check_field(op, field, matcher);
-        if (first == nullptr) first = &t;
-        if (!(t.device == first->device)) {
+        if (first == nullptr) first = &field;
+        if (const Device device = tensor(op, *first).device; !(t.device == device)) {
             reject(name_, field.name,
-                   fmt::format("expected device {}:{} as {}, got {}:{}", weft::name(first->device.type),
-                               first->device.index, fields_.front().name, weft::name(t.device.type),
-                               t.device.index));
+                   fmt::format("expected device {}:{} as {}, got {}:{}", weft::name(device.type),
+                               device.index, first->name, weft::name(t.device.type), t.device.index));
         }
     }
     // Composite axes may have become known only by a later field.

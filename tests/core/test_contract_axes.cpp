@@ -87,5 +87,21 @@ TEST_F(ContractAxes, DevicesOfOneKindAreTwo) {
     EXPECT_EQ(op.message(), "parted.head: expected device cuda:0 as x, got cuda:1");
 }
 
+TEST_F(ContractAxes, ADeviceIsComparedWithThatOfTheFirstFieldThatIsThere) {
+    const Contract contract = Describe<Parted>("parted", "rest = x or head")
+                                  .in("x", &Parted::x, "rows a", kFloat, "not there")
+                                  .optional()
+                                  .in("head", &Parted::head, "rows a", kFloat, "the rows")
+                                  .out("rest", &Parted::rest, "rows a", kFloat, "the same");
+    Parted op{.head = at(1, {2, 8}), .rest = at(3, {2, 8})};
+    op.rest.device = {DeviceType::cuda, 1};
+    try {
+        contract.check(&op);
+        FAIL() << "accepted";
+    } catch (const Error& e) {
+        EXPECT_STREQ(e.what(), "parted.rest: expected device cpu:0 as head, got cuda:1");
+    }
+}
+
 }  // namespace
 }  // namespace weft::test
