@@ -96,6 +96,7 @@ struct Option {
 struct Work {
     double bytes = 0, flops = 0;
     DType math = DType::fp32;  // which unit the flops run on: fp32 means outside the matrix units
+    bool at_most = false;      // contents of an operand (lengths, a mask) may hide a part: no floor follows
 };
 
 struct Violation {

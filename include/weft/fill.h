@@ -25,6 +25,7 @@ struct Fill {
         offsets,    // rule: the first is 0, the last is bound, none is below the one before: `cu_seqlens`
         slots,      // rule: in [0, bound), no two the same: where rows of a paged cache go
         parts,      // rule: not negative, and their sum is bound: rows of ragged groups
+        lengths,    // integers in [0, bound] and some beyond, which the op clamps
     };
     Kind kind = Kind::normal;
     double low = 0, high = 1;  // uniform, scale: the range; normal: mean and standard deviation
@@ -44,6 +45,7 @@ struct Fill {
     static Fill offsets(std::string_view bound);
     static Fill slots(std::string_view bound);
     static Fill parts(std::string_view bound);
+    static Fill lengths(std::string_view bound);
     Fill&& or_minus_one() && {
         or_none = true;
         return std::move(*this);

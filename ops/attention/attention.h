@@ -104,6 +104,25 @@ inline double flops(const Attention& op) {
     return 4 * pairs * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
 }
 
+// What that takes at most: keys which lie before every query's window are not read, and how much lengths, limits and masks
+// hide is known where they lie.
+inline Work work(const Attention& op) {
+    const std::int64_t keys = op.k.dim(1);
+    const Window window(op);
+    const std::int64_t first = keys - op.q.dim(1);  // query's position
+    const std::int64_t before =
+        op.q.dim(1) == 0 ? keys : std::clamp<std::int64_t>(first - window.left, 0, keys);
+    const double seen = keys == 0 ? 0 : static_cast<double>(keys - before) / static_cast<double>(keys);
+    Work work{.flops = flops(op), .math = op.q.dtype};
+    for (const Tensor* t :
+         {&op.q, &op.k, &op.v, &op.kv_lengths, &op.key_mask, &op.key_limits, &op.sinks, &op.out, &op.lse}) {
+        const auto bytes = *t ? static_cast<double>(weft::bytes(t->dtype, t->distinct())) : 0;
+        work.bytes += t == &op.k || t == &op.v ? seen * bytes : bytes;
+    }
+    work.at_most = op.kv_lengths || op.key_mask || op.key_limits;
+    return work;
+}
+
 // The contract's parts: what takes part in a query's softmax, and from where to where it sees.
 inline void describe_seen(Describe<Attention>& describe) {
     describe
@@ -111,7 +130,7 @@ inline void describe_seen(Describe<Attention>& describe) {
             "keys that exist, from the first; clamped to [0, kv_tokens]; `causal` and windows align to "
             "them")
         .optional()
-        .fill(Fill::uniform(-1, 200))
+        .fill(Fill::lengths("kv_tokens"))
         .in("key_mask", &Attention::key_mask, "batch kv_tokens", DType::uint8,
             "0 hides a key from every query")
         .optional()
@@ -122,7 +141,7 @@ inline void describe_seen(Describe<Attention>& describe) {
             "all batches (stride 0)")
         .optional()
         .layout(Layout::inner)
-        .fill(Fill::uniform(-5, 220))
+        .fill(Fill::lengths("kv_tokens"))
         .in("sinks", &Attention::sinks, "kv_heads*group", DType::fp32,
             "a further logit of each head's softmax, without a value; neither scaled nor capped")
         .optional();
@@ -197,7 +216,7 @@ inline const Contract& Attention::contract() {
             .require(attention::head_dim_in_range)
             .require(attention::scale_is_normal)
             .require(attention::softcap_is_normal)
-            .flops(attention::flops, &Attention::q)
+            .work(attention::work)
             .sizes("batch", {1, 1, 2, 3})
             .sizes("q_tokens", {1, 2, 5, 10, 16, 17, 33, 64, 70})
             .sizes("kv_tokens", {0, 1, 2, 9, 16, 33, 63, 64, 65, 100, 130, 200})

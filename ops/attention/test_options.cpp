@@ -49,6 +49,20 @@ Attention shaped(std::int64_t queries, std::int64_t keys, std::int64_t left, std
     return op;
 }
 
+TEST(AttentionOptions, ThatHideKeysByWhatTheyHoldLeaveNoFloor) {
+    std::int32_t length = 3;
+    std::uint8_t masked[9] = {};
+    Attention plain = shaped(1, 9, -1, -1, true), lengths = plain, limits = plain, mask = plain;
+    lengths.kv_lengths = Tensor(&length, DType::int32, {1});
+    limits.key_limits = Tensor(&length, DType::int32, {1, 1});
+    mask.key_mask = Tensor(masked, DType::uint8, {1, 9});
+    const auto at_most = [](const Attention& op) { return op.contract().work(&op).at_most; };
+    EXPECT_FALSE(at_most(plain));
+    EXPECT_TRUE(at_most(lengths));
+    EXPECT_TRUE(at_most(limits));
+    EXPECT_TRUE(at_most(mask));
+}
+
 // The definition, of n keys that exist.
 bool sees(const Attention& op, std::int64_t i, std::int64_t j, std::int64_t n) {
     const std::int64_t position = i + n - op.q.dim(1);
@@ -56,17 +70,24 @@ bool sees(const Attention& op, std::int64_t i, std::int64_t j, std::int64_t n) {
            (op.window_right < 0 || j <= position + op.window_right) && (!op.causal || j <= position);
 }
 
-TEST(AttentionOptions, CountsThePairsThatAWindowLeaves) {
+TEST(AttentionOptions, CountsThePairsAndTheKeysThatAWindowLeaves) {
     for (const std::int64_t queries : {0, 1, 2, 5, 9}) {
         for (const std::int64_t keys : {0, 1, 4, 5, 9}) {
             for (const std::int64_t left : {-1, 0, 1, 3, 7, 8, 20}) {
                 for (const std::int64_t right : {-1, 0, 2, 3, 8, 20}) {
                     const Attention op = shaped(queries, keys, left, right, (left + right) % 3 == 0);
-                    int pairs = 0;
-                    for (std::int64_t i = 0; i < queries; ++i) {
-                        for (std::int64_t j = 0; j < keys; ++j) pairs += sees(op, i, j, keys);
+                    int pairs = 0, read = 0;
+                    for (std::int64_t j = 0; j < keys; ++j) {
+                        int seen = 0;
+                        for (std::int64_t i = 0; i < queries; ++i) seen += sees(op, i, j, keys);
+                        pairs += seen, read += seen > 0;
                     }
-                    EXPECT_EQ(attention::flops(op), 4.0 * pairs * 64)
+                    const Work work = op.contract().work(&op);
+                    EXPECT_EQ(work.flops, 4.0 * pairs * 64)
+                        << queries << "x" << keys << " " << left << " " << right << " " << op.causal;
+                    EXPECT_LE(
+                        std::abs(work.bytes - 2 * 64 * (2.0 * read + 2.0 * static_cast<double>(queries))),
+                        1e-6)
                         << queries << "x" << keys << " " << left << " " << right << " " << op.causal;
                 }
             }

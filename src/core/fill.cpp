@@ -103,6 +103,7 @@ Fill Fill::count(std::string_view bound) { return fill_within(Kind::count, bound
 Fill Fill::offsets(std::string_view bound) { return fill_within(Kind::offsets, bound); }
 Fill Fill::slots(std::string_view bound) { return fill_within(Kind::slots, bound); }
 Fill Fill::parts(std::string_view bound) { return fill_within(Kind::parts, bound); }
+Fill Fill::lengths(std::string_view bound) { return fill_within(Kind::lengths, bound); }
 
 std::string Fill::rule() const { return bound.empty() ? "" : rule_with(*this, bound); }
 

@@ -13,7 +13,7 @@ double tflops_of(const DeviceInfo& device, DType math) {
 double floor_us(const Work& work, const DeviceInfo& device) {
     const double rate = tflops_of(device, work.math);
     const double tbps = std::max(device.copy_tbps, device.read_tbps);
-    if (tbps <= 0 || rate <= 0) return 0;
+    if (tbps <= 0 || rate <= 0 || work.at_most) return 0;
     return std::max({work.bytes / tbps * 1e-6, work.flops / rate * 1e-6, device.launch_us});
 }
 

@@ -187,6 +187,9 @@ std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, boo
         case Fill::Kind::positions:
             return below(limit == kUnknown || limit == 0 ? high : std::min(high, limit));
         case Fill::Kind::count: return random.below(3) == 0 ? limit : below(limit + 1);
+        case Fill::Kind::lengths:
+            if (random.below(8) == 0) return random.below(2) == 0 ? -1 : limit + 1 + below(20);
+            return random.below(3) == 0 ? limit : below(limit + 1);
         case Fill::Kind::mask:
             return random.below(4) == 0 ? 0 : 1 + random.below(dtype == DType::uint8 ? 255 : 127);
         case Fill::Kind::uniform:

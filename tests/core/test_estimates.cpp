@@ -48,6 +48,9 @@ TEST(Floors, AreNoneWhereARateIsNotKnown) {
     unknown.fp8_tflops = 0;
     EXPECT_EQ(floor_us(work(4e9, 1, DType::fp8_e4m3), unknown), 0);
     EXPECT_GT(floor_us(work(4e9, 1, DType::bf16), unknown), 0);
+    Work partly = work(4e9, 0, DType::bf16);
+    partly.at_most = true;
+    EXPECT_EQ(floor_us(partly, device()), 0);
     unknown.copy_tbps = unknown.read_tbps = 0;
     EXPECT_EQ(floor_us(work(4e9, 1, DType::bf16), unknown), 0);
 }

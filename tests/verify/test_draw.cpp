@@ -236,6 +236,8 @@ TEST(Integers, ReachBothEndsOfTheirRangeAndNothingBeyond) {
     EXPECT_EQ(all(Fill::positions(10, "n"), DType::int32, 0), range(0, 9));
     EXPECT_EQ(all(Fill::count("n"), DType::int32, 6), range(0, 6));
     EXPECT_EQ(all(Fill::count("n"), DType::int32, 0), range(0, 0));
+    EXPECT_EQ(all(Fill::lengths("n"), DType::int32, 6), range(-1, 26));
+    EXPECT_EQ(all(Fill::lengths("n"), DType::int32, 0), range(-1, 20));
     EXPECT_EQ(all(Fill::mask(), DType::uint8), range(0, 255));
     EXPECT_EQ(all(Fill::mask(), DType::int8), range(0, 127));
     EXPECT_EQ(all(Fill::uniform(-3, 4), DType::int8), range(-3, 4));
@@ -251,6 +253,9 @@ TEST(Integers, OfACountAreOftenAllThereIs) {
     const auto counts = drawn(Fill::count("n"), DType::int32, {3000}, {}, 50);
     EXPECT_GT(how_many(counts, [](double v) { return v == 50; }), 300);
     EXPECT_GT(how_many(counts, [](double v) { return v < 25; }), 300);
+    const auto lengths = drawn(Fill::lengths("n"), DType::int32, {3000}, {}, 5000);
+    EXPECT_GT(how_many(lengths, [](double v) { return v == 5000; }), 300);
+    EXPECT_GT(how_many(lengths, [](double v) { return v >= 0 && v < 2500; }), 300);
     const auto mask = drawn(Fill::mask(), DType::uint8, {3000});
     EXPECT_GT(how_many(mask, [](double v) { return v == 0; }), 300);
     EXPECT_GT(how_many(mask, [](double v) { return v != 0; }), 300);
