@@ -15,9 +15,11 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, int64_t step) {
-    const bool aligned =
-        reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && (rows <= 1 || bytes(t.dtype, stride) % 16 == 0);
-    return {t.data, rows, length, stride, step, aligned && (step == 1 || length <= 1)};
+    const auto begins =
+        reinterpret_cast<uintptr_t>(t.data) | static_cast<uintptr_t>(rows <= 1 ? 0 : bytes(t.dtype, stride));
+    int unit = step == 1 || length <= 1 ? 16 : 0;
+    while (unit > 0 && begins % static_cast<unsigned>(unit) != 0) unit = unit == 4 ? 0 : unit / 2;
+    return {t.data, rows, length, stride, step, unit};
 }
 
 static_assert(gemm::shared_bytes(gemm::MmaConfig::Tile::large) == Large::kSharedBytes &&

@@ -14,7 +14,7 @@ namespace {
 struct Operand {
     const void* data;
     int64_t rows, length, stride, step;
-    bool vectors;  // step is 1 and every row begins at a multiple of 16 bytes
+    int unit;  // every row begins at a multiple of so many bytes, 16, 8 or 4, and step is 1; else 0
 };
 
 struct MmaArguments {
@@ -63,6 +63,15 @@ __device__ __forceinline__ Place place_of(const MmaArguments& args, int tile) {
     return {int64_t{at.row} * Shape::kRows, int64_t{at.column} * out_columns<Shape>(args)};
 }
 
+// 16 bytes in pieces of as many as their address is a multiple of.
+template <int Bytes>
+__device__ __forceinline__ void copy_units(char* to, const void* from, bool valid) {
+#pragma unroll
+    for (int i = 0; i < 16; i += Bytes) {
+        kit::cp_async<Bytes>(to + i, static_cast<const char*>(from) + (valid ? i : 0), valid);
+    }
+}
+
 // 16 bytes of a row into shared memory, zeros beyond the matrix. Word: an unsigned integer as wide as an
 // element.
 template <class Word>
@@ -71,12 +80,15 @@ __device__ __forceinline__ void load_chunk(char* to, const Operand& from, int64_
     const int64_t left = row < from.rows ? from.length - at : 0;
     const Word* source =
         static_cast<const Word*>(from.data) + (left > 0 ? row * from.stride + at * from.step : 0);
-    if (from.vectors && (left <= 0 || left >= kCount)) {
-        kit::cp_async_16(to, source, left > 0);
+    if (from.unit > 0 && (left <= 0 || left >= kCount)) {
+        if (from.unit == 16) return kit::cp_async_16(to, source, left > 0);
+        from.unit == 8 ? copy_units<8>(to, source, left > 0) : copy_units<4>(to, source, left > 0);
         return;
     }
-    Word* words = reinterpret_cast<Word*>(to);
+    alignas(16) Word words[kCount];  // all are asked for before any is stored
+#pragma unroll
     for (int i = 0; i < kCount; ++i) words[i] = i < left ? source[i * from.step] : Word(0);
+    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(words);
 }
 
 // Whether a panel is of one matrix, or of two in turn: eight rows of each, or eight columns (a chunk of 16-bit
