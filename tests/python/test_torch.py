@@ -197,6 +197,11 @@ def test_errors_name_the_field():
         (r"takes 11 positional arguments, got 13", TypeError, lambda: rms_norm(x, *[None] * 12)),
         (r"gated_activation\(\) needs an array", TypeError, weft.gated_activation),
         (
+            r"attention\.q: expected \[batch, q_tokens, kv_heads\*group, head_dim\], got \[4, 32\]",
+            ValueError,
+            lambda: weft.attention(x, x, x),
+        ),
+        (
             r"overlaps x without being the very same view",
             ValueError,
             lambda: rms_norm(x[:, 1:], out=x[:, :-1]),
