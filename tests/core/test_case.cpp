@@ -118,6 +118,17 @@ TEST(CaseLines, OfCallsSayAnOutputsOwnDType) {
     EXPECT_EQ(Case::of(c.op(), call.data()).line(), "probe x=bf16[4,8] out=fp16[4,8]");
 }
 
+// What kernels can tell of an address is said in elements, of which a byte may have two.
+TEST(CaseLines, OfCallsSayWhereTheirElementsBegin) {
+    const Case c = Case::parse("probe x=bf16[4,8]+3 packed=fp4_e2m1[9,32]+6 groups=2 out=fp32[4,8]+1");
+    std::vector<std::max_align_t> memory(256), call(64);
+    std::vector<void*> bases;
+    for (std::size_t i = 0; i < c.tensors.size(); ++i)
+        bases.push_back(c.tensors[i].present ? &memory[32 * i] : nullptr);
+    c.bind(call.data(), bases, kCpu);
+    EXPECT_EQ(Case::of(c.op(), call.data()).line(), c.line());
+}
+
 // One element, however many axes a caller gave it.
 TEST(CaseLines, OfCallsSayAScalarAsOneElement) {
     float x[8] = {}, out[8] = {}, state = 0;

@@ -74,6 +74,9 @@ TEST_F(Dispatch, WhatIsLeftOutIsSaidOfOneThatDeclinesToo) {
     ASSERT_EQ(verdicts.size(), 3u);
     EXPECT_EQ(verdicts[0].reason, "left out by the context");
     EXPECT_EQ(verdicts[1].reason, "");
+    EXPECT_EQ(verdicts[1].config, "dim=8 sms=1");
+    context.avoid("wide");
+    EXPECT_EQ(explain(*find_op("probe"), &wide, context)[1].config, "") << "what does not run has none";
 }
 
 TEST_F(Dispatch, SeesTheDeviceThatTheContextNames) {

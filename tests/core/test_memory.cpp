@@ -141,6 +141,9 @@ TEST(Graphs, OnTheHostRepeatTheirWork) {
     graph.replay();
     EXPECT_EQ(runs, 2);
     EXPECT_GE(time_us(context, [&] { graph.replay(); }), 0);
+    int asked_after = 0;
+    time_us(context, [&] { graph.replay(); }, [&] { asked_after = runs; });
+    EXPECT_EQ(asked_after, 4);
     EXPECT_FALSE(is_capturing(kCpu, {}));
     EXPECT_EQ(OwnedStream(kCpu).get().handle, nullptr);
 }

@@ -40,6 +40,13 @@ TEST(RowMap, TakesEveryShapeThatBroadcasts) {
     expect_map(view({2, 12, 64}, {64, 128, 1}), x, [](auto b, auto s) { return b * 64 + s * 128; });
 }
 
+// Of one axis there are no rows to cut into frames.
+TEST(RowMap, ARowHasNoFrames) {
+    EXPECT_EQ(frames(view({1, 64}), view({64})), 0);
+    EXPECT_EQ(frames(view({3, 1, 64}), view({12, 64})), 3);
+    EXPECT_EQ(frames(view({3, 2, 64}), view({12, 64})), 0);
+}
+
 TEST(RowMap, OneElementMayStandForARow) {
     const Tensor x = view({2, 12, 64});
     for (const Tensor& operand : {view({1}), view({2, 12, 1}), view({2, 1, 1}), view({})}) {

@@ -45,6 +45,19 @@ TEST_F(Emulator, DivergentBarriers) {
     });
 }
 
+// Two operations on a line are two.
+__global__ void two_of_a_line(float* out) {
+    const bool low = threadIdx.x < 16;
+    out[threadIdx.x] = low ? kit::shuffle_xor(1.0f, 1) : kit::shuffle_xor(2.0f, 1);
+}
+
+TEST_F(Emulator, OperationsOfAWarpAreToldApartOnALine) {
+    std::vector<float> out(32);
+    EXPECT_THAT(
+        fault_of([&] { kit::launch("two_of_a_line", two_of_a_line, {.block = 32}, Stream{}, out.data()); }),
+        names("two_of_a_line", "divergent warp"));
+}
+
 TEST_F(Emulator, AFaultNamesTheThreadThatLeft) {
     EXPECT_THAT(fault_of([] { kit::launch("less", one_loops_less, {.grid = 1, .block = 64}, Stream{}); }),
                 HasSubstr("(5,0,0)"));

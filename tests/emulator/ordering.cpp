@@ -351,5 +351,28 @@ TEST_F(Emulator, BarriersLeftInTheMiddle) {
     EXPECT_THAT(run(leave<Leave::released_twice>), names("leave", "released twice"));
 }
 
+// Bytes that come and that nobody expects.
+template <Fault F>
+__global__ void unexpected(const float* in) {
+    kit::Mbarrier& stage = kit::block_shared<kit::Mbarrier>();
+    kit::mbarrier_init(&stage, 1);
+    kit::fence_mbarrier_init();
+    if (F == kNone) kit::mbarrier_arrive_expect(&stage, 16);
+    kit::bulk_load(kit::align_shared<128>(kit::dynamic_shared<char>()), in, 16, &stage);
+    for (int i = 0; i < 300; ++i) __nanosleep(1);  // until they are there
+    if (F == kNone) kit::mbarrier_wait(&stage, 0);
+}
+
+TEST_F(Emulator, BytesLeftInTheMiddle) {
+    alignas(16) const float in[4] = {};
+    const kit::LaunchShape shape{.block = 1, .dynamic_shared = 256};
+    const auto run = [&](auto kernel) {
+        return fault_of([&] { kit::launch("unexpected", kernel, shape, Stream{}, &in[0]); });
+    };
+    EXPECT_THAT(run(unexpected<kNone>), IsEmpty());
+    EXPECT_THAT(run(unexpected<kPlanted>),
+                AllOf(names("unexpected", "ends in the middle of a phase"), HasSubstr("-16 bytes")));
+}
+
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET
