@@ -48,5 +48,26 @@ TEST(MergeAttentionStates, StatesWithoutKeysDoNotCount) {
     }
 }
 
+// Also beside a state without keys, which has no say.
+TEST(MergeAttentionStates, NanOfEitherStateStays) {
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    for (const Device device : test::host_devices()) {
+        HostTensor a(DType::fp32, {1, 4, 1, 1}, {1, 2, 3, 4}), b(DType::fp32, {1, 4, 1, 1}, {5, 6, 7, 8});
+        HostTensor lse_a(DType::fp32, {1, 1, 4}, {kNan, -kInfinity, kNan, 0.5});
+        HostTensor lse_b(DType::fp32, {1, 1, 4}, {-kInfinity, kNan, 0.5, kNan});
+        HostTensor out(DType::fp32, {1, 4, 1, 1}), lse(DType::fp32, {1, 1, 4});
+        run(MergeAttentionStates{.a = a.on(device),
+                                 .lse_a = lse_a.on(device),
+                                 .b = b.on(device),
+                                 .lse_b = lse_b.on(device),
+                                 .out = out.on(device),
+                                 .lse = lse.on(device)});
+        for (int i = 0; i < 4; ++i) {
+            EXPECT_TRUE(std::isnan(out[i])) << i << " on " << name(device.type);
+            EXPECT_TRUE(std::isnan(lse[i])) << i << " on " << name(device.type);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace weft
