@@ -132,6 +132,13 @@ TEST(Rules, HoldWhereTheHostSeesTheElements) {
     EXPECT_THAT(refused([](Call& c) { c.count = -1; }), HasSubstr("got -1 at 0"));
 }
 
+// Sums beyond 64 bits come round to any number.
+TEST(Rules, PartsDoNotAddUpByWrappingAround) {
+    std::int64_t parts[] = {1, INT64_MAX, INT64_MAX, 6};
+    const Tensor tensor(&parts[0], DType::int64, {4});
+    EXPECT_THAT(Fill::parts("tokens").breach(tensor, 5), HasSubstr("9223372036854775807 at 1"));
+}
+
 TEST(Rules, HoldForTheElementsOfAViewAndNoOthers) {
     std::int32_t ids[12] = {1, 2, 99, 0, 3, 0, 99, 1, 2, 3, 99, 99};
     const Tensor view(ids, DType::int32, std::vector<std::int64_t>{3, 2}, std::vector<std::int64_t>{4, 1});

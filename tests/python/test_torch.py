@@ -124,6 +124,16 @@ def test_dtype_arguments():
     assert weft.embedding(ids, torch.randn(2, 8).half()).dtype == torch.float16
 
 
+def test_what_is_known_of_shapes_does_not_grow_for_ever(monkeypatch):
+    monkeypatch.setattr(weft.torch, "_MOST_PLANS", 3)
+    operator = weft.torch.OPERATORS["rms_norm"]
+    monkeypatch.setattr(operator, "plans", {})
+    for tokens in (1, 2, 3, 4, 5, 1):
+        x = torch.randn(tokens, 32)
+        assert weft.rms_norm(x).shape == x.shape
+        assert 0 < len(operator.plans) <= 3
+
+
 def test_a_product_of_fp8_is_bf16_unless_asked_otherwise():
     a, b = torch.randn(4, 32).to(torch.float8_e4m3fn), torch.randn(8, 32).to(torch.float8_e5m2)
     scale = torch.full((1,), 0.5)
