@@ -75,8 +75,7 @@ void launch_attention(const Attention& op, Context& context) {
 void launch_wgmma(const Attention& op, Context& context) {
     const Problem problem(op);
     const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
-    if (config.meeting != attention::Meeting::merged)
-        return launch_attention_wgmma(op, config, nullptr, context);
+    if (!config.merged()) return launch_attention_wgmma(op, config, nullptr, context);
     AttentionParams p = parameters(op, problem, config.rows, config.splits);
     set_partials(p, context.scratch(partial_bytes(p)));
     launch_attention_wgmma(op, config, p.partial, context);

@@ -3,7 +3,6 @@
 
 #include "kit/ptx/approximate.cuh"
 #include "kit/ptx/pdl.cuh"
-#include "ops/attention/merge.cuh"
 #include "ops/attention/tile_ring.cuh"
 #include "ops/attention/warp_math.cuh"
 
@@ -208,6 +207,8 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     }
 }
 
+constexpr int kMergedAtOnce = 8;
+
 // What:    out = sum_s w_s partial_s, w_s = exp2(lse_s) / sum exp2(lse), over the splits s
 // Mapping: a warp a row; lane s holds split s's weight, columns run over the lanes, in fours
 // Traffic: splits * head_dim * 4 bytes a row, from L2
@@ -227,10 +228,43 @@ __global__ void __launch_bounds__(128) attention_merge(const AttentionParams p) 
     };
 
     const float lse = lane < p.splits ? p.partial_lse[lane * heads * p.rows + index] : minus_infinity();
+    float top = lse;
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) top = fmaxf(top, kit::shuffle_xor(top, i));
+    float weight = lse == minus_infinity() ? 0.0f : kit::exp2_approximate(lse - top), sum = weight;
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) sum += kit::shuffle_xor(sum, i);
+    weight = sum == 0.0f ? 0.0f : weight / sum;
+    if (p.lse != nullptr && lane == 0)
+        p.lse[offset(p.lse_stride)] = (top + log2f(sum)) * 0.693147180559945309f;
+
+    // Four columns a lane, where rows have whole such pieces; of some splits at once, since each is far away.
+    T* out = static_cast<T*>(p.out) + offset(p.out_stride);
     const float* from = p.partial + index * p.head_dim;
     const std::int64_t split_stride = heads * p.rows * p.head_dim;
-    merge_row<T>(p, p.splits, lse, {offset(p.out_stride), offset(p.lse_stride)},
-                 [&](int split) { return from + split * split_stride; });
+    const int width = p.head_dim % 4 == 0 ? 4 : 1;
+    for (int first = 0; first < p.head_dim; first += 32 * width) {
+        const int column = first + lane * width;
+        float total[4] = {};
+        for (int begin = 0; begin < p.splits; begin += kMergedAtOnce) {
+            float4 part[kMergedAtOnce];
+#pragma unroll
+            for (int s = 0; s < kMergedAtOnce; ++s) {
+                const float* at = from + min(begin + s, p.splits - 1) * split_stride + column;
+                part[s] = column >= p.head_dim ? float4{}
+                          : width == 4         ? *reinterpret_cast<const float4*>(at)
+                                               : float4{*at, 0, 0, 0};
+            }
+#pragma unroll
+            for (int s = 0; s < kMergedAtOnce; ++s) {
+                const float w = kit::shuffle(weight, min(begin + s, 31));
+                if (begin + s >= p.splits) continue;
+                total[0] += w * part[s].x, total[1] += w * part[s].y;
+                total[2] += w * part[s].z, total[3] += w * part[s].w;
+            }
+        }
+        for (int i = 0; i < width && column < p.head_dim; ++i) out[column + i] = kit::from_float<T>(total[i]);
+    }
 }
 
 }  // namespace

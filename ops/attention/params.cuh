@@ -37,11 +37,8 @@ struct AttentionParams {
     kit::Divisor by_group, by_splits, by_row_blocks, by_kv_heads;
     kit::Divisor by_near_blocks, by_near_heads,
         by_last_heads;  // row_blocks * near_heads; heads of all but the last such, of it
-    // How the blocks that are the splits of some rows meet, where no second kernel merges them: two of a cluster hand each
-    // other half of the rows (paired), or those of a cluster read each other's results (gathered).
-    bool paired, gathered;
-    int sharers;       // warpgroups that have the same rows and take turns at a block's tiles: 1, or all
-    float scale_log2;  // factor of the scores * log2(e)
+    bool clustered;     // the splits are the blocks of a cluster, which merge themselves
+    float scale_log2;   // factor of the scores * log2(e)
     bool causal, vector_q, vector_k, vector_v, vector_out;  // vector: 16-byte aligned rows of whole chunks
     float *partial,
         *partial_lse;  // of splits to be merged: [split, row of all heads, head_dim], [split, row of all heads]
@@ -120,10 +117,6 @@ struct AttentionBlock {
         int end = min(keys, position + p.window_right + 1);
         if (p.key_limits != nullptr) end = min(end, p.key_limits[batch * p.limits_stride + token]);
         return {max(position - p.window_left, 0), end};
-    }
-    // How many of its rows exist.
-    __device__ int rows(const AttentionParams& p) const {
-        return min(p.block_rows, p.rows - row_block * p.block_rows);
     }
     // Its first row among the partial results.
     __device__ std::int64_t partial_row(const AttentionParams& p) const {

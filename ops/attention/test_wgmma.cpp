@@ -85,42 +85,20 @@ TEST(AttentionWgmma, SharesKeysWhereThereAreClusters) {
     }
 }
 
-// Of few rows the keys are shared by blocks of a cluster, and by their warpgroups where each has one tile.
-TEST(AttentionWgmma, ManyKeysOfFewRowsAreGathered) {
-    using attention::Meeting;
+// Of few rows the keys are shared by the whole card, as far as there are tiles.
+TEST(AttentionWgmma, ManyKeysOfFewRowsAreMerged) {
     const DeviceInfo& h200 = *find_device("h200");
     attention::Problem decode;
-    decode.heads = 8, decode.rows = 4, decode.keys = 2048, decode.head_dim = 128, decode.group = 4;
+    decode.heads = 8, decode.rows = 4, decode.keys = 8192, decode.head_dim = 128, decode.group = 4;
     attention::WgmmaConfig config = attention::choose_wgmma(decode, h200);
-    EXPECT_EQ(config.meeting, Meeting::gathered);
-    EXPECT_EQ(config.splits, 8) << "a card has no room for eight clusters of 16";
-    EXPECT_EQ(config.sharers, 2);
-    decode.keys = 512;
-    EXPECT_EQ(attention::choose_wgmma(decode, h200).splits, 2) << "a tile for each warpgroup";
-    decode.keys = 8192, decode.heads = 7;
-    config = attention::choose_wgmma(decode, h200);
+    EXPECT_TRUE(config.merged());
     EXPECT_EQ(config.splits, 16);
-    EXPECT_EQ(config.sharers, 1) << "four tiles a block";
-    decode.heads = 8;
-    EXPECT_EQ(attention::choose_wgmma(decode, h200).meeting, Meeting::merged) << "by all of the card";
+    decode.keys = 1024;
+    EXPECT_EQ(attention::choose_wgmma(decode, h200).splits, 8) << "a tile each";
     decode.heads = 100;
-    EXPECT_EQ(attention::choose_wgmma(decode, h200).meeting, Meeting::none) << "the heads fill the card";
-    decode.heads = 1, decode.rows = 80, decode.head_dim = 256, decode.keys = 978, decode.group = 8;
     config = attention::choose_wgmma(decode, h200);
-    EXPECT_EQ(config.splits, 16);
-    EXPECT_EQ(config.sharers, 1) << "both warpgroups have rows";
-}
-
-// Where no cluster holds as many blocks as there is room for, a second kernel merges.
-TEST(AttentionWgmma, ManyKeysOfFewRowsAreMergedWithoutClusters) {
-    DeviceInfo device = *find_device("h200");
-    device.max_cluster = 1;
-    attention::Problem decode;
-    decode.heads = 2, decode.rows = 4, decode.keys = 8192, decode.head_dim = 128, decode.group = 4;
-    const attention::WgmmaConfig config = attention::choose_wgmma(decode, device);
-    EXPECT_EQ(config.meeting, attention::Meeting::merged);
-    EXPECT_EQ(config.splits, 32);
-    EXPECT_EQ(config.sharers, 1);
+    EXPECT_EQ(config.splits, 1) << "the heads fill the card";
+    EXPECT_FALSE(config.merged());
 }
 
 // What a warpgroup asks for has to be there, or it waits for ever.
@@ -169,13 +147,12 @@ void expect_right(const std::string& line, const char* config) {
 }
 
 // On a card of few multiprocessors, whose cache holds the keys of so many bytes.
-void expect_right_on(int sms, long l2_bytes, const std::string& line, const char* config,
-                     int max_cluster = 16) {
+void expect_right_on(int sms, long l2_bytes, const std::string& line, const char* config) {
     Case c = Case::parse(line);
     c.infer();
     DeviceInfo info = *find_device("h200");
     info.type = DeviceType::emulator;
-    info.sms = sms, info.l2_bytes = l2_bytes, info.max_cluster = max_cluster;
+    info.sms = sms, info.l2_bytes = l2_bytes;
     Context context = context_for(c.op(), kEmulator, "flash_wgmma");
     context.set_info(info);
     const Outcome outcome = verify(c, context, 7, Values::usual);
@@ -214,55 +191,22 @@ TEST(AttentionWgmma, LongRowsComeFirst) {
                     "192x128");
 }
 
-// Few rows, whose keys many blocks share without clusters: some have no tile. Padded columns are not in the partial results.
+// Few rows, whose keys many blocks share: some have no tile. Padded columns are not in the partial results.
 TEST(AttentionWgmma, SplitsAreMerged) {
     expect_right_on(40, 1 << 20,
                     "attention q=bf16[1,2,8,128] k=bf16[1,1500,2,128] v=bf16[1,1500,2,128] lse=fp32[1,8,2]",
-                    "12 splits", 1);
+                    "12 splits");
     expect_right_on(40, 1 << 20,
                     "attention q=fp16[3,1,4,72] k=fp16[3,1800,1,72] v=fp16[3,1800,1,72] kv_lengths=int32[3] "
                     "lse=fp32[3,4,1]",
-                    "8 splits", 1);
+                    "8 splits");
     expect_right_on(
         40, 1 << 20,
         "attention q=bf16[1,9,2,64] k=bf16[1,1300,1,64] v=bf16[1,1300,1,64] sinks=fp32[2] softcap=9 "
         "causal=true",
-        "11 splits", 1);
+        "11 splits");
     expect_right_on(12, 1 << 20, "attention q=bf16[1,70,2,64] k=bf16[1,2000,1,64] v=bf16[1,2000,1,64]",
-                    "6 splits", 1);
-}
-
-// Few rows, whose keys blocks of a cluster share, and of up to 64 rows their warpgroups as well: more tiles than slots, fewer
-// than blocks, and none. Columns and rows that do not exist are not read.
-TEST(AttentionWgmma, ResultsAreGathered) {
-    expect_right_on(132, 1 << 20,
-                    "attention q=bf16[1,2,8,128] k=bf16[1,3900,2,128] v=bf16[1,3900,2,128] lse=fp32[1,8,2]",
-                    "32 warpgroups share");
-    expect_right_on(132, 1 << 20,
-                    "attention q=fp16[3,1,4,72] k=fp16[3,1800,1,72] v=fp16[3,1800,1,72] kv_lengths=int32[3] "
-                    "key_mask=uint8[3,1800] lse=fp32[3,4,1]",
-                    "16 warpgroups share");
-    expect_right_on(132, 1 << 20,
-                    "attention q=bf16[1,9,2,64] k=bf16[1,1300,1,64] v=bf16[1,1300,1,64] sinks=fp32[2] "
-                    "softcap=9 causal=true lse=fp32[1,2,9]",
-                    "12 warpgroups share");
-    expect_right_on(132, 1 << 20,
-                    "attention q=bf16[2,10,8,256] k=bf16[2,978,1,256] v=bf16[2,978,1,256] lse=fp32[2,8,10]",
-                    "16 blocks share");
-    expect_right_on(132, 1 << 20,
-                    "attention q=bf16[1,5,5,192] k=bf16[1,700,1,192] v=bf16[1,700,1,192] window_left=90 "
-                    "causal=true",
-                    "warpgroups share");
-}
-
-// The warpgroups of a block that is alone.
-TEST(AttentionWgmma, WarpgroupsShareTheTiles) {
-    expect_right_on(2, 1 << 20,
-                    "attention q=bf16[1,3,4,128] k=bf16[1,250,2,128] v=bf16[1,250,2,128] kv_lengths=int32[1]",
-                    "5 slots, 2 warpgroups share");
-    expect_right_on(1, 1 << 20,
-                    "attention q=fp16[1,64,1,64] k=fp16[1,256,1,64] v=fp16[1,256,1,64] causal=true",
-                    "5 slots, 2 warpgroups share");
+                    "6 splits");
 }
 
 TEST(AttentionWgmma, OneBlockOfAFewTiles) {

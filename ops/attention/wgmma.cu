@@ -33,7 +33,7 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
     const kit::TensorMap k = box_map(op.k, 1, config.tile.keys()), v = box_map(op.v, 1, config.tile.keys());
     const kit::LaunchShape shape{.grid = grid,
                                  .block = static_cast<unsigned>(config.tile.threads()),
-                                 .cluster = config.clustered() ? static_cast<unsigned>(config.splits) : 1,
+                                 .cluster = config.clustered ? static_cast<unsigned>(config.splits) : 1,
                                  .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
                                  .dependent = true};
     constexpr const char* kName = "attention_wgmma";
@@ -64,14 +64,12 @@ void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& c
     const attention::Problem problem(op);
     AttentionParams p = parameters(op, problem, config.rows, config.splits);
     if (partials != nullptr) set_partials(p, partials);
-    p.paired = config.meeting == attention::Meeting::pair;
-    p.gathered = config.meeting == attention::Meeting::gathered;
-    p.sharers = config.sharers;
+    p.clustered = config.clustered;
     set_near_heads(p, attention::near_heads(problem, context.info()));
     p.blocks = static_cast<unsigned>(attention::blocks(problem, config));
     // A cluster works once; a block alone goes on with other rows.
     const unsigned grid =
-        config.clustered() ? p.blocks : std::min(p.blocks, static_cast<unsigned>(context.info().sms));
+        config.clustered ? p.blocks : std::min(p.blocks, static_cast<unsigned>(context.info().sms));
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto launch = problem.options
                             ? (bf16 ? launch_wgmma_as<kit::bf16, true> : launch_wgmma_as<kit::half, true>)

@@ -53,23 +53,15 @@ struct WgmmaTile {
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
 };
 
-// How blocks that have the same rows and divide the key tiles come to one result.
-enum class Meeting {
-    none,      // a block has all tiles
-    pair,      // two of a cluster hand each other half of the rows
-    gathered,  // those of a cluster read each other's results
-    merged,    // a second kernel reads all results
-};
-
 struct WgmmaConfig {
     WgmmaTile
         tile;  // of three warpgroups at head dim 64, without options and where nothing is split, else of two
-    int splits = 1;
-    Meeting meeting = Meeting::none;
+    int splits = 1;  // blocks that have the same rows and divide the key tiles:
+    bool clustered =
+        false;  // two of a cluster, which merge their sums themselves, or any, whose results are merged
     int rows = tile.rows();  // of a block that are used
-    int sharers = 1;         // warpgroups that have the same rows and take turns at the tiles
 
-    bool clustered() const { return meeting == Meeting::pair || meeting == Meeting::gathered; }
+    bool merged() const { return splits > 1 && !clustered; }
 };
 
 const char* decline_wgmma(const Attention& op, const DeviceInfo& device);

@@ -14,7 +14,7 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// One thread brings the block's rows of queries, zeros beyond the last token. The blocks of a pair each bring half of
+// One thread brings the block's rows of queries, zeros beyond the last token. The blocks of a cluster each bring half of
 // the boxes to both: at the start all blocks want theirs at once, from an L2 that is no faster than that.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void load_queries(const WgmmaShared<kTile>& shared, const AttentionParams& p,
@@ -28,7 +28,7 @@ __device__ __forceinline__ void load_queries(const WgmmaShared<kTile>& shared, c
     for (int box = 0; box < kTile.boxes(); ++box) {
         char* to = shared.queries_of(n) + box * kTile.query_box_bytes();
         const int at[] = {box * WgmmaTile::kColumns, block.kv_head * p.group, token, block.batch};
-        if (!p.paired) {
+        if (!p.clustered) {
             kit::tma_load(to, queries, landed, at);
         } else if (box % 2 == block.split) {
             kit::tma_load_multicast(to, queries, landed, at, 0b11);
@@ -81,24 +81,18 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kTile>& shared, c
     }
 }
 
-// The warpgroups issue products in turn, but for those that take turns at the tiles themselves. First is who has to hand
-// over at the end, if anyone has.
+// The warpgroups issue products in turn. First is who has to hand over at the end, if anyone has.
 struct Turns {
     unsigned own, next;  // barriers, of the warpgroup that waits and of the one that gives
-    bool first, last, none;
+    bool first, last;
 
-    __device__ Turns(const AttentionParams& p, int group, int groups, int split)
+    __device__ Turns(int group, int groups, int split)
         : own(1 + static_cast<unsigned>(group)),
           next(group + 1 < groups ? own + 1 : 1),
           first(group == 1 - split),
-          last((group + 1) % groups == 1 - split),
-          none(p.sharers > 1) {}
-    __device__ void wait() const {
-        if (!none) kit::named_barrier_sync(own, 256);
-    }
-    __device__ void give() const {
-        if (!none) kit::named_barrier_arrive(next, 256);
-    }
+          last((group + 1) % groups == 1 - split) {}
+    __device__ void wait() const { kit::named_barrier_sync(own, 256); }
+    __device__ void give() const { kit::named_barrier_arrive(next, 256); }
     // Every warpgroup gives as often as it waits, but for the last, which lets the first begin.
     __device__ void begin() const {
         if (last) give();
@@ -128,8 +122,7 @@ __device__ __forceinline__ void pass_tiles(const WgmmaShared<kTile>& shared, con
 template <class T, bool kOptions, WgmmaTile kTile>
 __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
                                        const AttentionParams& p, const AttentionBlock& block,
-                                       const WgmmaTiles& tiles, int queries, const Turns& turns, int row,
-                                       int first_tile) {
+                                       const WgmmaTiles& tiles, int queries, const Turns& turns, int row) {
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, 64);
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
         kit::mbarrier_wait(const_cast<kit::Mbarrier*>(ready) + item % kTile.slots(), shared.parity(item));
@@ -154,18 +147,14 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
         return weigh(s, state, shrink, p.scale_log2);
     };
 
-    // Of the block's tiles those that any of these rows sees come first; of these every `sharers`-th is this warpgroup's.
-    const int items = 2 * p.sharers, step = p.sharers * tiles.step;
-    const auto own_of = [&](int of_block) {
-        return p.sharers > 1 ? (of_block + p.sharers - 1 - first_tile) / p.sharers : of_block;
-    };
-    int item = tiles.keys_item(first_tile), key = tiles.key(first_tile);
-    const int seen =
-        min(tiles.count, shared_tiles(p, (bounds.end + kTile.keys() - 1 - tiles.first) / kTile.keys()));
+    // Of the block's tiles those that any of these rows sees come first.
+    const int step = p.splits * kTile.keys();
+    int item = tiles.keys_item(0), key = tiles.first;
+    const int own = min(tiles.count, shared_tiles(p, (bounds.end + kTile.keys() - 1 - key) / kTile.keys()));
     const int seen_by_all =
-        p.key_mask == nullptr ? shared_tiles(p, (bounds.all_end - tiles.first) / kTile.keys()) : 0;
-    const int end = kit::warp_uniform(item + items * own_of(seen)),
-              clear = kit::warp_uniform(item + items * own_of(min(seen, seen_by_all)));
+        p.key_mask == nullptr ? shared_tiles(p, (bounds.all_end - key) / kTile.keys()) : 0;
+    const int end = kit::warp_uniform(item + 2 * own),
+              clear = kit::warp_uniform(item + 2 * min(own, seen_by_all));
     if (item < end) {
         wait(shared.landed, item);
         turns.wait();
@@ -179,7 +168,7 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
         pack_weights<T>(weights, s);
         const auto next_tile = [&](bool may_hide) {
             key += step;
-            const int values = item + 1, keys = item + items;
+            const int values = item + 1, keys = item + 2;
             const int own_queries = queries_again(queries);
             wait(shared.landed, keys);
             wait_values(values);
@@ -199,9 +188,9 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
             pack_weights<T>(weights, s);
         };
         if constexpr (!kOptions) {  // a loop of its own for tiles that all rows see: it needs fewer registers
-            for (; item + items < clear; item += items) next_tile(false);
+            for (; item + 2 < clear; item += 2) next_tile(false);
         }
-        for (; item + items < end; item += items) next_tile(true);
+        for (; item + 2 < end; item += 2) next_tile(true);
         const int values = item + 1;
         wait_values(values);
         kit::wgmma_fence();
@@ -209,9 +198,9 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
         kit::wgmma_wait<0>();
         kit::wgmma_hold(state.out);
         release(values);
-        item += items;
+        item += 2;
     }
-    if (p.sharers == 1) pass_tiles(shared, turns, item, tiles.end_item());
+    pass_tiles(shared, turns, item, tiles.end_item());
 }
 
 // The finished rows of a warp, through shared memory (where its queries were) for whole 16-byte stores.
@@ -220,7 +209,7 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const
                                            const AttentionParams& p, const AttentionBlock& block,
                                            char* queries, int group) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int block_row = block.row_block * p.block_rows, end = block.rows(p);
+    const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, p.rows - block_row);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const int row = group * 64 + wgmma_row(h);
@@ -249,6 +238,29 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const
     }
 }
 
+// The rows of a warp in fp32, for the merge.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, const AttentionParams& p,
+                                              const AttentionBlock& block, int group) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, block_row = block.row_block * p.block_rows;
+    const std::int64_t base = block.partial_row(p);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const int inside = group * 64 + wgmma_row(h), row = block_row + inside;
+        if (inside >= p.block_rows || row >= p.rows) continue;
+        const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
+        if (lane % 4 == 0) p.partial_lse[base + row] = state.m[h] * p.scale_log2 + log2f(l);
+        float* to = p.partial + (base + row) * p.head_dim;
+#pragma unroll
+        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4) {
+            const int column = wgmma_column(i);  // of two, which a head dim of whole chunks has both
+            if (column < p.head_dim)
+                *reinterpret_cast<float2*>(to + column) = {state.out[i] * inverse,
+                                                           state.out[i + 1] * inverse};
+        }
+    }
+}
+
 // A warpgroup on the n-th block of rows, from its queries to the rows that are stored or handed to others.
 template <class T, bool kOptions, WgmmaTile kTile>
 __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, const AttentionParams& p,
@@ -256,11 +268,8 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
                                              const Turns& turns, int group) {
     WgmmaState<kTile> state;
     clear(state);
-    constexpr unsigned kWarps = 4 * kTile.warpgroups;
-    const int sharer = p.sharers > 1 ? group : 0,
-              first = (group - sharer) * 64;  // its first row in the block
-    const int row = block.row_block * p.block_rows + first;
-    if (kOptions && p.sinks != nullptr && block.split == 0 && sharer == 0) {
+    const int row = block.row_block * p.block_rows + group * 64;  // the warpgroup's first
+    if (kOptions && p.sinks != nullptr && block.split == 0) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             begin_at_sink(state.m[h], state.l[h], p, block, row + wgmma_row(h));
@@ -270,23 +279,19 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
     shared.wait_queries(n);
     if (tiles.count > 0) {
         attend<T, kOptions>(state, shared, p, block, tiles,
-                            static_cast<int>(own - shared.queries) + first * 128, turns, row, sharer);
+                            static_cast<int>(own - shared.queries) + group * 64 * 128, turns, row);
     }
 #pragma unroll
     for (float& l : state.l) {
         l += kit::shuffle_xor(l, 1);
         l += kit::shuffle_xor(l, 2);
     }
-    if (p.paired && group != block.split) {
+    if (p.clustered && group != block.split) {
         hand_over(state, shared, tiles, block.split);
-    } else if (p.gathered) {
-        kit::named_barrier_sync(1 + kTile.warpgroups, 32 * kWarps);  // no tile is read any more
-        store_partial(state, p, gathered_rows(shared, sharer), first, block.again(p).rows(p));
-    } else if (p.splits > 1 && !p.paired) {
-        const AttentionBlock here = block.again(p);
-        store_partial(state, p, partial_rows(p, here), first, here.rows(p));
+    } else if (p.splits > 1 && !p.clustered) {
+        store_partial(state, p, block.again(p), group);
     } else {
-        if (p.paired) take_over(state, shared, p, tiles);
+        if (p.clustered) take_over(state, shared, p, tiles);
         store_rows<T>(state, shared, p, block.again(p), own, group);
     }
     shared.free_queries(n);
@@ -296,7 +301,7 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
 // Mapping: a block works on up to 128 or 192 rows, of whole tokens, and then on the next: warpgroups 1 and up own 64
 //          each, with their whole output in registers; of warpgroup 0 one thread brings queries and keeps a ring of
 //          tiles full, and one warp cleans values. The `splits` blocks of a cluster have the same rows, once, and
-//          divide the tiles; of up to 64 rows a block's warpgroups divide its tiles once more
+//          divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
 // Needs:   head_dim <= kTile.head_dim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
 //          WgmmaTile (keys and values) in the maps, SM 9.0a; kOptions as attention_flash
@@ -315,7 +320,7 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     shared.initialise(p);
     kit::dependency_wait();
     kit::dependents_launch();
-    if (p.paired) kit::cluster_wait();
+    if (p.clustered) kit::cluster_wait();
     const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32);
     if (warp < 4) {
         kit::registers_release<kTile.loader_registers()>();
@@ -325,32 +330,22 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
                                                 if (!kit::elect_one()) return;
                                                 load_queries(shared, p, block, tiles, n, queries);
                                                 load_tiles(shared, block, tiles, keys, values);
-                                                if (p.paired) expect_sums(shared, tiles, block.split);
+                                                if (p.clustered) expect_sums(shared, tiles, block.split);
                                             });
         }
         if (warp == 1 && hides_values(p)) {
             for_each_block<kTile, kOptions>(p, [&](const AttentionBlock& block, const WgmmaTiles& tiles,
                                                    int) { clean_values(shared, p, block, tiles); });
         }
-        if (p.gathered) {
-            __syncwarp();
-            kit::cluster_sync_shared();
-            kit::cluster_leave();
-        }
     } else {
         kit::registers_acquire<kTile.registers()>();
         const int group = warp / 4 - 1;
-        const Turns turns(p, group, kTile.warpgroups, p.paired ? AttentionBlock(p, blockIdx.x).split : 0);
+        const Turns turns(group, kTile.warpgroups, p.clustered ? AttentionBlock(p, blockIdx.x).split : 0);
         turns.begin();
         for_each_block<kTile, kOptions>(p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
             compute_rows<T, kOptions>(shared, p, block, tiles, n, turns, group);
         });
         turns.end();
-        if (p.gathered) {
-            kit::cluster_sync_shared();  // all have parked theirs
-            gather_rows<T>(shared, p, warp - 4, 4 * kTile.warpgroups);
-            kit::cluster_leave();  // nobody reads them any more
-        }
     }
 }
 

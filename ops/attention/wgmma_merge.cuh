@@ -1,15 +1,14 @@
-// Attention on wgmma: how blocks that share keys come to one result.
+// Attention on wgmma: the sums that a cluster's blocks hand to each other.
 #pragma once
 
 #include "kit/ptx/store_async.cuh"
-#include "ops/attention/merge.cuh"
 #include "ops/attention/wgmma_math.cuh"
 #include "ops/attention/wgmma_shared.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// The blocks of a pair have the same rows: warpgroup g of block 1 - g hands its sums to block g, which receives them
+// The blocks of a cluster have the same rows: warpgroup g of block 1 - g hands its sums to block g, which receives them
 // as the next items of its ring: by then nobody needs those slots any more, while the last products still run. One
 // thread says so to the other block.
 template <WgmmaTile kTile>
@@ -85,72 +84,6 @@ __device__ __forceinline__ void take_over(WgmmaState<kTile>& state, const WgmmaS
         out[1] = out[1] * keep[0] + sums.y * take[0];
         out[2] = out[2] * keep[1] + sums.z * take[1];
         out[3] = out[3] * keep[1] + sums.w * take[1];
-    }
-}
-
-// Where results wait in fp32 to be merged: of row `row` of the block its columns at out + row * pitch, and its lse.
-struct PartialRows {
-    float *out, *lse;
-    int pitch;
-};
-
-// The rows of a warp, normalised. `first`: the warpgroup's first row in the block.
-template <WgmmaTile kTile>
-__device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, const AttentionParams& p,
-                                              const PartialRows& to, int first, int end) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        const int row = first + wgmma_row(h);
-        if (row >= end) continue;
-        const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
-        if (threadIdx.x % 4 == 0) to.lse[row] = state.m[h] * p.scale_log2 + log2f(l);
-        float* out = to.out + static_cast<std::int64_t>(row) * to.pitch;
-#pragma unroll
-        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4) {
-            const int column = wgmma_column(i);  // of two, which a head dim of whole chunks has both
-            if (column < p.head_dim)
-                *reinterpret_cast<float2*>(out + column) = {state.out[i] * inverse,
-                                                            state.out[i + 1] * inverse};
-        }
-    }
-}
-
-// Of the second kernel's memory what this block writes.
-__device__ __forceinline__ PartialRows partial_rows(const AttentionParams& p, const AttentionBlock& block) {
-    const std::int64_t row = block.partial_row(p) + block.row_block * p.block_rows;
-    return {p.partial + row * p.head_dim, p.partial_lse + row, p.head_dim};
-}
-
-// In shared memory, where tiles were: of warpgroup `sharer` where warpgroups share rows. Rows are eight floats longer than
-// a head, so that no two of a warp's share a bank.
-template <WgmmaTile kTile>
-__device__ __forceinline__ PartialRows gathered_rows(const WgmmaShared<kTile>& shared, int sharer) {
-    constexpr int kPitch = kTile.head_dim + 8, kRows = 64;
-    static_assert(kTile.rows() * kPitch * 4 <= kTile.slots() * kTile.slot_bytes());
-    static_assert(kTile.rows() * 4 <= WgmmaTile::kHandedRowBytes || kTile.warpgroups > 2);
-    return {reinterpret_cast<float*>(shared.ring) + sharer * kRows * kPitch,
-            reinterpret_cast<float*>(shared.handed_rows) + sharer * kRows, kPitch};
-}
-
-// The blocks of a cluster have parked their results: each reads its share of the rows from all. By the warps that compute,
-// numbered from 0 to `warps`.
-template <class T, WgmmaTile kTile>
-__device__ __forceinline__ void gather_rows(const WgmmaShared<kTile>& shared, const AttentionParams& p,
-                                            int warp, int warps) {
-    const AttentionBlock block(p, blockIdx.x);
-    const int lane = static_cast<int>(threadIdx.x) % 32, parts = p.splits * p.sharers;
-    const auto part = [&](int which) { return gathered_rows(shared, which % p.sharers); };
-    const auto rank = [&](int which) { return static_cast<unsigned>(which / p.sharers); };
-    for (int row = block.split * warps + warp; row < block.rows(p); row += p.splits * warps) {
-        const float lse =
-            lane < parts ? *kit::cluster_map(part(lane).lse + row, rank(lane)) : minus_infinity();
-        const int global = block.row_block * p.block_rows + row;
-        merge_row<T>(p, parts, lse,
-                     {block.row_offset(p, p.out_stride, global), block.row_offset(p, p.lse_stride, global)},
-                     [&](int which) {
-                         const PartialRows rows = part(which);
-                         return kit::cluster_map(rows.out + row * rows.pitch, rank(which));
-                     });
     }
 }
 

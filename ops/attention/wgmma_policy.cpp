@@ -9,11 +9,8 @@ namespace weft::attention {
 namespace {
 
 // Microseconds, on an H200.
-constexpr double kTileUs = 1.5;  // of a warpgroup for a tile of keys, whatever the head dim
-constexpr double kPairUs = 1.3;  // until the other block's sums are there
-constexpr double kGatherUs =
-    1.2;  // until those of all blocks of a cluster are there, and where they are read:
-constexpr double kGatheredBytesAUs = 6e4;
+constexpr double kTileUs = 1.5;           // of a tile of keys, whatever the head dim
+constexpr double kClusterUs = 1.3;        // until the other block's sums are there
 constexpr double kMergeUs = 4.5;          // of a second kernel, and of the wait for the last block before it
 constexpr double kPartialBytesAUs = 3e6;  // written and read
 
@@ -60,83 +57,44 @@ int near_heads(const Problem& problem, const DeviceInfo& device) {
                                                      1, std::max<std::int64_t>(problem.heads, 1)));
 }
 
-namespace {
-
-// A cluster stays in one of a card's groups of multiprocessors, of which Hopper's have 16 or 18.
-std::int64_t clusters_at_once(std::int64_t blocks, const DeviceInfo& device) {
-    return blocks == 1 ? device.sms : device.sms / 18 * (16 / blocks);
-}
-
-// What is the same for all ways to cut a call.
-struct Cut {
-    const Problem& problem;
-    const DeviceInfo& device;
-    WgmmaTile tile;
-    std::int64_t blocks, tiles;  // without splits, and of a block then
-
-    bool possible(const WgmmaConfig& c) const {
-        const std::int64_t most =
-            c.meeting == Meeting::merged ? kMaxSplits : std::min(device.max_cluster, 16);
-        const bool fits = c.meeting == Meeting::gathered ? blocks <= clusters_at_once(c.splits, device)
-                                                         : blocks * c.splits <= device.sms;
-        // Warpgroups that share rows hold four of the ring's slots: a second tile each would wait for its first.
-        const bool shared = c.sharers == 1 || c.splits * c.sharers >= tiles;
-        return (c.splits - 1) * c.sharers < tiles && c.splits <= most && fits && shared;
-    }
-    double time(const WgmmaConfig& c) const {
-        return static_cast<double>(ceil_div(tiles, c.splits * c.sharers)) * kTileUs + meeting(c);
-    }
-    double meeting(const WgmmaConfig& c) const {
-        const auto elements = static_cast<double>(problem.heads * problem.rows * problem.head_dim);
-        switch (c.meeting) {
-            case Meeting::none: return 0;
-            case Meeting::pair: return kPairUs;
-            case Meeting::gathered:
-                return kGatherUs + elements * 4 / static_cast<double>(problem.heads) / kGatheredBytesAUs;
-            default: return kMergeUs + elements * 8 / kPartialBytesAUs * c.splits;
-        }
-    }
-};
-
-}  // namespace
-
-// Where rows alone leave multiprocessors idle, several blocks share the keys of the same rows, and where a warpgroup has
-// room for all rows of a head, the warpgroups of a block do as well.
+// Where rows alone leave multiprocessors idle, several blocks share the keys of the same rows: two of a cluster, or more
+// whose results a second kernel merges.
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
-    WgmmaConfig best{tile_of(problem)};
-    best.rows = best.tile.whole_rows(static_cast<int>(problem.group));
-    const std::int64_t tiles = ceil_div(problem.block_keys(best.rows, best.tile.keys()), best.tile.keys());
-    const Cut cut{problem, device, best.tile, blocks(problem, best), tiles};
-    double least = cut.time(best);
-    const auto consider = [&](Meeting meeting, int splits, int sharers) {
-        WgmmaConfig config = best;
-        config.meeting = meeting, config.splits = splits, config.sharers = sharers;
-        if (!cut.possible(config) || cut.time(config) >= least) return;
-        best = config, least = cut.time(config);
+    WgmmaConfig config{tile_of(problem)};
+    config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
+    const std::int64_t one = blocks(problem, config), idle = device.sms / std::max<std::int64_t>(one, 1);
+    const std::int64_t tiles =
+        ceil_div(problem.block_keys(config.rows, config.tile.keys()), config.tile.keys());
+    const auto time = [&](std::int64_t splits, double fixed, double a_split) {
+        return static_cast<double>(ceil_div(tiles, splits)) * kTileUs + fixed +
+               static_cast<double>(splits) * a_split;
     };
-    consider(Meeting::pair, 2, 1);
-    const int sharers = problem.rows <= 64 ? best.tile.warpgroups : 1;
-    for (int splits = 1; splits <= 16 && problem.rows <= best.rows; ++splits) {
-        consider(Meeting::gathered, splits, 1);
-        if (sharers > 1) consider(Meeting::gathered, splits, sharers);
+    double best = time(1, 0, 0);
+    if (idle >= 2 && tiles >= 2 && device.max_cluster >= 2) {
+        best = time(2, kClusterUs, 0);
+        config.splits = 2, config.clustered = true;
     }
-    for (int splits = 2; splits <= kMaxSplits; ++splits) consider(Meeting::merged, splits, 1);
-    if (best.meeting == Meeting::none && best.tile.head_dim == 64 && !problem.options &&
-        problem.rows > best.rows) {
-        best.tile.warpgroups = 3;
-        best.rows = best.tile.whole_rows(static_cast<int>(problem.group));
+    const double written =
+        static_cast<double>(problem.heads * problem.rows * problem.head_dim) * 8 / kPartialBytesAUs;
+    for (std::int64_t splits = 2; splits <= std::min({idle, tiles, std::int64_t{kMaxSplits}}); ++splits) {
+        const double expected = time(splits, kMergeUs, written);
+        if (expected >= best) continue;
+        best = expected;
+        config.splits = static_cast<int>(splits), config.clustered = false;
     }
-    return best;
+    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && problem.rows > config.rows) {
+        config.tile.warpgroups = 3;
+        config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
+    }
+    return config;
 }
 
 std::string to_string(const WgmmaConfig& c) {
-    return fmt::format("{}x{} rows and keys of {} columns, {} slots, {}, {} KiB shared", c.rows,
-                       c.tile.keys(), c.tile.head_dim, c.tile.slots(),
-                       c.meeting == Meeting::merged
-                           ? fmt::format("{} splits", c.splits)
-                           : fmt::format("{} {} share the keys", c.splits * c.sharers,
-                                         c.sharers > 1 ? "warpgroups" : "blocks"),
-                       (c.tile.shared_bytes() + 1023) / 1024);
+    return fmt::format(
+        "{}x{} rows and keys of {} columns, {} slots, {}, {} KiB shared", c.rows, c.tile.keys(),
+        c.tile.head_dim, c.tile.slots(),
+        c.merged() ? fmt::format("{} splits", c.splits) : fmt::format("{} blocks share the keys", c.splits),
+        (c.tile.shared_bytes() + 1023) / 1024);
 }
 
 }  // namespace weft::attention

@@ -47,7 +47,7 @@ struct WgmmaShared {
     __device__ void initialise(const AttentionParams& p) const {
         // Those who release a slot: the warps that compute, and the one that cleans, which may lag behind.
         constexpr unsigned kWarps = 4 * kTile.warpgroups;
-        const unsigned users = kWarps / static_cast<unsigned>(p.sharers) + (hides_values(p) ? 1 : 0);
+        const unsigned users = kWarps + (hides_values(p) ? 1 : 0);
         if (threadIdx.x == 0) {
             for (int buffer = 0; buffer < kTile.query_buffers(); ++buffer) {
                 kit::mbarrier_init(&queries_landed[buffer], 1);
@@ -62,7 +62,7 @@ struct WgmmaShared {
             kit::fence_mbarrier_init();
         }
         __syncthreads();
-        if (p.paired) kit::cluster_arrive();  // waited for where the other block is first met
+        if (p.clustered) kit::cluster_arrive();  // waited for where the other block is first met
     }
     __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
     __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
@@ -101,7 +101,7 @@ struct WgmmaShared {
 // The key tiles of a block of rows: every splits-th from its own on.
 struct WgmmaTiles {
     int count, first, step;
-    int other_count;  // of the other block of a pair
+    int other_count;  // of the cluster's other block
     int before;       // tiles that went through the ring for other rows
 
     __device__ int key(int tile) const { return first + tile * step; }
@@ -109,7 +109,7 @@ struct WgmmaTiles {
     __device__ int keys_item(int tile) const { return 2 * (before + tile); }
     __device__ int values_item(int tile) const { return keys_item(tile) + 1; }
     __device__ int end_item() const { return keys_item(count); }
-    // Whether there is any in this block or in the other of its pair, which both bring queries for both.
+    // Whether there is any in this block or in the cluster's other, which both bring queries for both.
     __device__ bool any() const { return count + other_count > 0; }
 };
 
@@ -124,8 +124,8 @@ __device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const A
     const KeyBounds bounds = key_bounds<kOptions>(p, block, block.row_block * p.block_rows, p.block_rows);
     const auto [first, all] = tiles_in(bounds, kTile.keys());
     const int count = shared_tiles(p, all - block.split);
-    return {count, (first + block.split) * kTile.keys(), p.splits * kTile.keys(), p.paired ? all - count : 0,
-            before};
+    return {count, (first + block.split) * kTile.keys(), p.splits * kTile.keys(),
+            p.clustered ? all - count : 0, before};
 }
 
 // body(block of rows, its tiles, how many blocks of rows came before it), for those of this block of the grid: there are no

@@ -56,10 +56,10 @@ __device__ __forceinline__ Four take_four(const Epilogue& e, const ParkedSums& s
 
 // By all threads of the blocks that share a tile: until the sums of all are parked; until nobody reads them any more.
 __device__ __forceinline__ void await_parked(int splits) {
-    splits > 1 ? kit::cluster_sync_shared() : __syncthreads();
+    splits > 1 ? kit::cluster_sync() : __syncthreads();
 }
 __device__ __forceinline__ void release_parked(int splits) {
-    if (splits > 1) kit::cluster_leave();
+    if (splits > 1) kit::cluster_sync();
 }
 
 // Writes this block's part of the results, between the two. By its threads numbered from 0 to `threads`.

@@ -75,9 +75,7 @@ struct WgmmaShared {
             for (int i = 0; i < WgmmaTile::kWarpgroups; ++i) kit::mbarrier_init(&landed[i], 1);
             kit::fence_mbarrier_init();
         }
-        if (cluster == 1) return __syncthreads();
-        kit::cluster_arrive();
-        kit::cluster_wait();
+        cluster > 1 ? kit::cluster_sync() : __syncthreads();
     }
     __device__ WgmmaDoor door(int group) const {
         return {staged + group * kTile.staged_bytes(), &landed[group],
@@ -325,7 +323,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         compute_tiles<A, B, kPromoted>(shared, tiles, group, warp % 4);
     }
     if (args.splits > 1) release_parked(args.splits);
-    if (args.cluster > 1) kit::cluster_leave();  // until here the other block copies and arrives here
+    if (args.cluster > 1) kit::cluster_sync();  // until here the other block copies and arrives here
 }
 
 }  // namespace

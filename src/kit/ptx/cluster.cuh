@@ -65,32 +65,6 @@ __device__ __forceinline__ void cluster_wait(WEFT_WHERE_ONLY) {
 #endif
 }
 
-// cluster_sync for what lies in shared memory: each thread sees what all have written there, in any of the cluster's blocks.
-// Nothing follows for global memory, for which cluster_sync has to wait until the whole device would see it. (The emulator
-// orders all memory.)
-__device__ __forceinline__ void cluster_sync_shared(WEFT_WHERE_ONLY) {
-#if defined(WEFT_EMULATOR)
-    emulator::cluster_barrier(where);
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-    asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
-#else
-    __syncthreads();
-#endif
-}
-
-// Before a block ends whose shared memory others read or copy into: waits until all threads of the cluster have come here.
-__device__ __forceinline__ void cluster_leave(WEFT_WHERE_ONLY) {
-#if defined(WEFT_EMULATOR)
-    emulator::cluster_barrier(where);
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-#endif
-}
-
 // The same place of the shared memory of block `rank` of the cluster: `shared` points into this block's.
 template <typename T>
 __device__ __forceinline__ T* cluster_map(T* shared, unsigned rank) {
