@@ -92,23 +92,6 @@ def test_half_precision(name):
     assert weft.transformers.attention_calls() == {"weft": 2}
 
 
-@pytest.mark.parametrize(("tokens", "products"), [(1, 6), (16, 6), (17, 1)])
-def test_few_tokens(tokens, products, monkeypatch):
-    """Of few tokens weft computes every product of a block, one with the sum that follows it; of more gate and up."""
-    called = []
-    gemm = weft.gemm
-    monkeypatch.setattr(
-        weft, "gemm", lambda *args, **kw: called.append(kw.get("residual")) or gemm(*args, **kw)
-    )
-    model = models.build("llama", num_hidden_layers=1)
-    ids = IDS[:1].repeat(1, 2)[:, :tokens]
-    expected = models.logits(model, ids)
-    weft.transformers.accelerate(model)
-    assert changed(models.logits(model, ids), expected) < FP32
-    assert len(called) == products
-    assert sum(residual is not None for residual in called) == (products == 6)
-
-
 @EVERY
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_generate(name, cache):

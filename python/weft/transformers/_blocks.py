@@ -76,8 +76,6 @@ def pre_norm_block(self: Any, hidden_states: torch.Tensor, **rest: Any) -> torch
     """Llama's order: a norm before each half."""
     mixed = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **rest)[0]
     normed, total = self.post_attention_layernorm(mixed, residual=hidden_states)
-    if takes_residual(self.mlp):
-        return self.mlp(normed, residual=total)  # type: ignore[no-any-return]
     return total + self.mlp(normed)  # type: ignore[no-any-return]
 
 
@@ -90,48 +88,19 @@ def sandwich_block(self: Any, hidden_states: torch.Tensor, **rest: Any) -> torch
     return total + self.post_feedforward_layernorm(self.mlp(normed))  # type: ignore[no-any-return]
 
 
-# Products.
-
-FEW = 16  # tokens: a product of so few takes what reading its weights takes, and all others run beside it
-
-
-def product(
-    self: Any, linear: nn.Module, x: torch.Tensor, residual: torch.Tensor | None = None
-) -> torch.Tensor:
-    """A projection, and the sum with a residual: weft's product where the tokens are few, the library's else."""
-    few = x.numel() <= FEW * x.shape[-1] and self._weft_rounding == "fused"
-    if few and swap.why_not_eaten(linear) is None and x.dtype == linear.weight.dtype:
-        return weft.gemm(x, linear.weight, bias=linear.bias, residual=residual)  # type: ignore[return-value]
-    out: torch.Tensor = linear(x)
-    return out if residual is None else residual + out
-
-
 # Feed-forward.
 
 
-def mlp(self: Any, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-    """With a residual the sum of both."""
+def mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
     gate, up = self.gate_proj, self.up_proj
     if self._weft_rounding == "fused":
         reason = swap.why_not_eaten(gate) or swap.why_not_eaten(up)
         if reason is None:
             options = dict(bias=gate.bias, up_bias=up.bias, activation=self._weft_activation)
-            return product(self, self.down_proj, weft.gemm(x, gate.weight, up=up.weight, **options), residual)
+            return self.down_proj(weft.gemm(x, gate.weight, up=up.weight, **options))  # type: ignore[no-any-return]
         swap.handed_on(self, f"gate and up are two products: {reason}")
     options = dict(activation=self._weft_activation, rounding=self._weft_rounding)
-    hidden = weft.gated_activation(gate=product(self, gate, x), up=product(self, up, x), **options)
-    return product(self, self.down_proj, hidden, residual)
-
-
-@functools.cache
-def plain_mlp(base: Any) -> Callable[..., Any]:
-    """The base's forward, for a residual too."""
-
-    def forward(self: nn.Module, x: torch.Tensor, residual: torch.Tensor | None = None) -> Any:
-        out = base.forward(self, x)
-        return out if residual is None else residual + out
-
-    return forward
+    return self.down_proj(weft.gated_activation(gate=gate(x), up=up(x), **options))  # type: ignore[no-any-return]
 
 
 # Attention: the norm of queries and keys and their rotation are one call.
@@ -205,8 +174,7 @@ def attention(base: Any, extras: tuple[tuple[str, str], ...]) -> Callable[..., A
         **rest: Any,
     ) -> tuple[torch.Tensor, Any]:
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
-        parts = (self.q_proj, self.k_proj, self.v_proj)
-        q, k, v = (product(self, part, hidden_states).view(heads) for part in parts)
+        q, k, v = (part(hidden_states).view(heads) for part in (self.q_proj, self.k_proj, self.v_proj))
         q, k = _turned(self, q, k, *position_embeddings)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         if past_key_values is not None:
@@ -216,7 +184,7 @@ def attention(base: Any, extras: tuple[tuple[str, str], ...]) -> Callable[..., A
             rest[name] = _attribute(self, attribute)
         dropout = self.attention_dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **rest)
-        return product(self, self.o_proj, out.reshape(*heads[:-2], -1).contiguous()), weights
+        return self.o_proj(out.reshape(*heads[:-2], -1).contiguous()), weights
 
     return forward
 

@@ -92,8 +92,7 @@ def _mlp(rounding: Rounding, module: Any) -> swap.Swap | str:
         )
         if declined is not None:
             return declined
-    base: Any = type(module)
-    cls = swap.subclass(base, _blocks.mlp, None, _blocks.plain_mlp(base))
+    cls = swap.subclass(type(module), _blocks.mlp)
     covers = ("gate_proj", "up_proj") if rounding == "fused" else ()
     return swap.Swap(cls, {"_weft_activation": activation, "_weft_rounding": rounding}, covers)
 
