@@ -292,8 +292,24 @@ class Late(Scale):
         return x / (x.pow(2).mean(-1, keepdim=True).sqrt() + self.variance_epsilon) * self.weight
 
 
+class Other(Scale):
+    """Its eps is another than it says, by less than any row shows that is not small."""
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 0.1 * self.variance_epsilon) * self.weight
+
+
 @pytest.mark.parametrize(
-    "module", [Decoy(), Late(eps=1e-3), nn.SiLU(), nn.Linear(8, 8), nn.LayerNorm((4, 4))]
+    "module",
+    [
+        Decoy(),
+        Late(eps=1e-3),
+        Other(eps=1e-5),
+        Other(eps=1e-9),
+        nn.SiLU(),
+        nn.Linear(8, 8),
+        nn.LayerNorm((4, 4)),
+    ],
 )
 def test_what_is_no_norm_is_declined(module):
     assert isinstance(swap.read_norm(module), str)
