@@ -17,6 +17,7 @@
 #include "bench/text.h"
 #include "cli/command.h"
 #include "cli/select.h"
+#include "core/json_text.h"
 
 namespace weft::cli {
 namespace {
@@ -78,7 +79,7 @@ std::set<std::string> cases_in(const std::string& path) {
     if (path.empty()) return lines;
     std::ifstream in(path);
     for (std::string line; std::getline(in, line);) {
-        const auto row = nlohmann::json::parse(line, nullptr, false);
+        const auto row = parse_json(line);
         if (row.is_object() && row.contains("case")) lines.insert(row["case"]);
     }
     return lines;
@@ -106,7 +107,7 @@ class Rows {
    private:
     void write(const nlohmann::json& row) {
         if (path_.empty()) return;
-        file_ << row.dump() << std::endl;
+        file_ << json_text(row) << std::endl;
         if (!file_) throw Failure(kUsage, fmt::format("{}: can't be written", path_));
     }
     nlohmann::json env_;
@@ -197,7 +198,7 @@ int bench_device(Arguments a) {
         if (!a.json) std::cout << measurement_text(title, m, info) << "\n" << std::flush;
     }
     if (a.json) {
-        std::cout << rows.all().dump(2) << "\n";
+        std::cout << json_text(rows.all(), 2) << "\n";
     } else {
         std::cout << summary.text() << (a.sample.empty() ? "" : summary.distribution(a.floor));
         if (measured < cases.size())

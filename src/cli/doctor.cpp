@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/select.h"
+#include "core/json_text.h"
 #include "verify/fuzz.h"
 
 namespace weft::cli {
@@ -133,8 +134,10 @@ int diagnose(bool json) {
     }
     const Device best = devices_here().back();
     if (json) {
-        std::cout << nlohmann::json{{"findings", all}, {"ops", all_ops().size()}, {"device", name(best.type)}}
-                         .dump(2)
+        std::cout << json_text(
+                         nlohmann::json{
+                             {"findings", all}, {"ops", all_ops().size()}, {"device", name(best.type)}},
+                         2)
                   << "\n";
     } else {
         std::cout << table(rows)

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/describe.h"
+#include "core/json_text.h"
 #include "io/safetensors.h"
 #include "verify/instance.h"
 
@@ -77,7 +78,7 @@ void dump_trial(const std::filesystem::path& folder, const Trial& trial) {
     nlohmann::json description = describe(trial.c);
     description["seed"] = trial.seed;
     description["values"] = name(trial.values);
-    std::ofstream(folder / "case.json") << description.dump(2) << "\n";
+    std::ofstream(folder / "case.json") << json_text(description, 2) << "\n";
 }
 
 }  // namespace

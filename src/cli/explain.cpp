@@ -6,6 +6,7 @@
 #include "bench/floor.h"
 #include "cli/command.h"
 #include "cli/select.h"
+#include "core/json_text.h"
 #include "weft/case.h"
 
 namespace weft::cli {
@@ -66,13 +67,13 @@ int explain_case(const Arguments& a) {
         }
     });
     if (a.json) {
-        std::cout << nlohmann::json{{"case", c.line()},
-                                    {"device", device.name},
-                                    {"implementations", verdicts},
-                                    {"bytes", work.bytes},
-                                    {"flops", work.flops},
-                                    {"floor_us", floor_us(work, device)}}
-                         .dump(2)
+        std::cout << json_text(nlohmann::json{{"case", c.line()},
+                                              {"device", device.name},
+                                              {"implementations", verdicts},
+                                              {"bytes", work.bytes},
+                                              {"flops", work.flops},
+                                              {"floor_us", floor_us(work, device)}},
+                               2)
                   << "\n";
     } else {
         std::cout

@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/select.h"
+#include "core/json_text.h"
 #include "sites/reached.h"
 #include "verify/guided.h"
 
@@ -118,7 +119,7 @@ int fuzz_all(const Arguments& a) {
             print(*op, report, device);
         }
     }
-    if (a.json) std::cout << reports.dump(2) << "\n";
+    if (a.json) std::cout << json_text(reports, 2) << "\n";
     if (ran == 0) return kUnsupported;
     return failed == 0 ? kPassed : kWrong;
 }

@@ -1,5 +1,6 @@
 // weft ladder: the kernels that are there to be read, from naive to fast.
 #include "core/ladder.h"
+#include "core/json_text.h"
 #include "core/ladder_layouts.h"
 
 #include <fmt/format.h>
@@ -91,7 +92,7 @@ int show(const Arguments& a) {
     }
     nlohmann::json rows = nlohmann::json::array();
     for (const Rung* rung : chosen) rows.push_back(to_json(*rung));
-    std::cout << (a.json           ? rows.dump(2) + "\n"
+    std::cout << (a.json           ? json_text(rows, 2) + "\n"
                   : one            ? chosen.front()->lesson
                   : a.word.empty() ? topics_text(chosen)
                                    : rungs_text(chosen));

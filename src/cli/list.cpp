@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/select.h"
+#include "core/json_text.h"
 #include "core/known_devices.h"
 
 namespace weft::cli {
@@ -23,7 +24,7 @@ int list(bool json) {
                        {"cuda", i[1].size()},
                        {"emulator", i[2].size()}});
     }
-    std::cout << (json ? all.dump(2) + "\n" : table(rows));
+    std::cout << (json ? json_text(all, 2) + "\n" : table(rows));
     return kPassed;
 }
 
@@ -53,7 +54,7 @@ int list_devices(bool json) {
                        {"fp32_tflops", d.fp32_tflops},
                        {"probed", probed}});
     }
-    std::cout << (json ? all.dump(2) + "\n" : table(rows));
+    std::cout << (json ? json_text(all, 2) + "\n" : table(rows));
     return kPassed;
 }
 

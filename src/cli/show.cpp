@@ -4,6 +4,7 @@
 #include "cli/op_page.h"
 #include "cli/select.h"
 #include "core/describe.h"
+#include "core/json_text.h"
 
 namespace weft::cli {
 namespace {
@@ -16,7 +17,7 @@ struct Arguments {
 int show(const Arguments& a) {
     const OpEntry& op = pick_op(a.op);
     if (a.json) {
-        std::cout << describe(op).dump(2) << "\n";
+        std::cout << json_text(describe(op), 2) << "\n";
     } else {
         std::cout << (a.markdown ? markdown_page(op) : text_page(op));
     }

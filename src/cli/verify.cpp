@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/select.h"
+#include "core/json_text.h"
 #include "verify/fuzz.h"
 
 namespace weft::cli {
@@ -133,7 +134,8 @@ int verify_all(const Arguments& a) {
     }
     progress.clear();
     if (a.json) {
-        std::cout << nlohmann::json{{"results", rows}, {"failed", failed}, {"skipped", plan.skipped}}.dump(2)
+        std::cout << json_text(
+                         nlohmann::json{{"results", rows}, {"failed", failed}, {"skipped", plan.skipped}}, 2)
                   << "\n";
     } else {
         print_summary(plan, device, failed);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "weft/context.h"
 #include "weft/error.h"
 
@@ -29,7 +30,7 @@ const std::string* Plans::find(const std::string& section, const std::string& ke
 Plans Plans::read(const std::string& path) {
     std::ifstream in(path);
     if (!in) fail(path, "can't be read");
-    const auto file = nlohmann::json::parse(in, nullptr, false);
+    const auto file = parse_json(in);
     if (!file.is_object() || file.value("format", nlohmann::json()) != kFormat)
         fail(path, std::string("is not a file of `weft tune` (\"format\": \"") + kFormat + "\")");
     Plans plans;
@@ -43,7 +44,7 @@ Plans Plans::read(const std::string& path) {
 
 void Plans::write(const std::string& path) const {
     std::ofstream out(path);
-    out << nlohmann::json{{"format", kFormat}, {"plans", sections_}}.dump(1) << "\n";
+    out << json_text(nlohmann::json{{"format", kFormat}, {"plans", sections_}}, 1) << "\n";
     if (!out.flush()) fail(path, "can't be written");
 }
 

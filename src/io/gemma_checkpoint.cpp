@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/json_text.h"
 #include "io/io_error.h"
 
 namespace weft {
@@ -244,7 +245,7 @@ void write_config(const fs::path& folder, const GemmaConfig& c, DType dtype) {
         {"tie_word_embeddings", true},
         {"torch_dtype", dtype_text},
     };
-    write_text(folder / "config.json", config.dump(2));
+    write_text(folder / "config.json", json_text(config, 2));
 }
 
 // Consecutive runs of weights, each within the limit unless one weight alone exceeds it.
@@ -275,7 +276,7 @@ void write_shards(const fs::path& folder, std::span<const std::span<const Weight
         maker.write(folder / file, shards[i]);
         for (const Weight& weight : shards[i]) index["weight_map"][weight.name] = file;
     }
-    write_text(folder / "model.safetensors.index.json", index.dump(2));
+    write_text(folder / "model.safetensors.index.json", json_text(index, 2));
 }
 
 // ---- the configuration ----

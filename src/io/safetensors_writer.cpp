@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.h"
 #include "io/io_error.h"
 #include "io/safetensors.h"
 
@@ -101,7 +102,7 @@ void SafetensorsWriter::begin() {
     }
     std::string text;
     try {
-        text = header.dump();
+        text = json_text(header);
     } catch (const nlohmann::json::exception&) {
         fail_io("{}: a name or metadata is not valid UTF-8", path_.string());
     }

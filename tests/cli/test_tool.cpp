@@ -297,7 +297,7 @@ TEST(Dump, WritesWhatAnOracleNeeds) {
     EXPECT_TRUE(std::filesystem::exists(folder / "inputs.safetensors"));
     EXPECT_TRUE(std::filesystem::exists(folder / "reference.safetensors"));
     std::ifstream in(folder / "case.json");
-    const auto description = nlohmann::json::parse(in);
+    const auto description = parse_json(in);
     EXPECT_EQ(description["case"], "planted x=bf16[4,9] out=bf16[4,9]");
     EXPECT_EQ(
         weft({"verify", "planted", "--dump", (folder / "many").string(), "--device", "cpu", "--cases", "3"})
@@ -350,7 +350,7 @@ TEST(Bench, OnTheHostMeasuresForTests) {
     EXPECT_THAT(r.out, HasSubstr("planted x=fp32[4,4]"));
     std::ifstream in(path);
     std::vector<nlohmann::json> rows;
-    for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
+    for (std::string line; std::getline(in, line);) rows.push_back(parse_json(line));
     ASSERT_EQ(rows.size(), 21u)
         << "the environment; weft, the card's copy, read and launch, noise: 4 times each";
     EXPECT_EQ(rows[1]["env"], rows[0]["env"]);
@@ -361,7 +361,7 @@ TEST(Bench, OnTheHostMeasuresForTests) {
     EXPECT_THAT(again.out, HasSubstr("0 cases"));
     const Result alone = weft({"bench", "planted x=fp32[4,4]", "--device", "cpu", "--rounds", "2",
                                "--against", "none", "--json", "--seed", "4"});
-    EXPECT_EQ(nlohmann::json::parse(alone.out)["rows"].size(), 8u) << "weft and its noise";
+    EXPECT_EQ(parse_json(alone.out)["rows"].size(), 8u) << "weft and its noise";
     const Result wrong = weft({"bench", "planted x=fp32[4,9]", "--device", "cpu", "--rounds", "2"});
     EXPECT_EQ(wrong.code, 1);
     EXPECT_THAT(wrong.out, HasSubstr("wrong: out[0,2]"));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "core/json_text.h"
 
 namespace weft::test {
 
@@ -30,8 +31,9 @@ inline Result weft(std::vector<std::string> words) {
 
 inline nlohmann::json json(const std::vector<std::string>& words) {
     const Result r = weft(words);
-    EXPECT_TRUE(nlohmann::json::accept(r.out)) << r.out << r.error;
-    return nlohmann::json::parse(r.out);
+    const nlohmann::json parsed = parse_json(r.out);
+    EXPECT_FALSE(parsed.is_discarded()) << r.out << r.error;
+    return parsed;
 }
 
 }  // namespace weft::test

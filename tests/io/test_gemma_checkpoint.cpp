@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/json_text.h"
 #include "files.h"
 #include "io/gemma_checkpoint.h"
 
@@ -123,7 +124,7 @@ TEST(GemmaCheckpoint, FillsEachShardToItsLimit) {
     config.vocab = 16;
     constexpr std::uint64_t kLimit = 20'608;  // two projections and a norm, to the last byte
     write_random_checkpoint(folder.path(), config, options_of(DType::bf16, 1, kLimit, 2));
-    const auto index = nlohmann::json::parse(test::read_all(folder / "model.safetensors.index.json"));
+    const auto index = parse_json(test::read_all(folder / "model.safetensors.index.json"));
     const Checkpoint checkpoint(folder.path());
     std::map<std::string, std::vector<std::uint64_t>> shards;
     std::uint64_t total = 0;
@@ -159,7 +160,7 @@ TEST(GemmaCheckpoint, ReplacesTheOtherLayoutInAFolder) {
     config.vocab = 24;
     write_random_checkpoint(folder.path(), config, options_of(DType::bf16, 1, 20'000, 1));
     EXPECT_EQ(gemma_config(Checkpoint(folder.path())).vocab, 24);
-    const auto json = nlohmann::json::parse(test::read_all(folder / "config.json"));
+    const auto json = parse_json(test::read_all(folder / "config.json"));
     EXPECT_EQ(json["vocab_size"], 24);
     EXPECT_EQ(json["rms_norm_eps"], 1e-5);
 }

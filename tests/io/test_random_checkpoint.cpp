@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "core/json_text.h"
 #include "files.h"
 #include "io/gemma_checkpoint.h"
 
@@ -80,7 +81,7 @@ TEST(RandomCheckpoints, SayHowFarTheyAre) {
         EXPECT_TRUE(std::ranges::is_sorted(done));
         EXPECT_EQ(done.back(), bytes);
         EXPECT_THAT(totals, testing::Each(bytes));
-        const auto json = nlohmann::json::parse(test::read_all(folder / "config.json"));
+        const auto json = parse_json(test::read_all(folder / "config.json"));
         EXPECT_EQ(json["torch_dtype"], dtype == DType::fp32 ? "float32" : "bfloat16");
         EXPECT_EQ(json["hidden_size"], 4);
         EXPECT_EQ(json["num_attention_heads"], 2);
@@ -94,7 +95,7 @@ TEST(RandomCheckpoints, SayHowFarTheyAre) {
     RandomCheckpointOptions half;
     half.dtype = DType::fp16;
     write_random_checkpoint(folder.path(), tiny(), half);
-    EXPECT_EQ(nlohmann::json::parse(test::read_all(folder / "config.json"))["torch_dtype"], "float16");
+    EXPECT_EQ(parse_json(test::read_all(folder / "config.json"))["torch_dtype"], "float16");
 }
 
 // Tensors are made a million elements at a time: those of the second million follow from their own indices.
@@ -141,7 +142,7 @@ TEST(RandomCheckpoints, HaveNoShardWithoutATensor) {
                 HasSubstr("exceed the 1 of one file"));
     write_random_checkpoint(folder.path(), tiny(), options);
     const Checkpoint checkpoint(folder.path());
-    const auto index = nlohmann::json::parse(test::read_all(folder / "model.safetensors.index.json"));
+    const auto index = parse_json(test::read_all(folder / "model.safetensors.index.json"));
     std::set<std::string> files;
     for (const auto& [name, file] : index["weight_map"].items()) files.insert(file);
     EXPECT_EQ(files.size(), checkpoint.names().size());

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/pipeline.h"
+#include "core/json_text.h"
 #include "pipelines/pi05/session.h"
 #include "pipelines/pi05/tool/report.h"
 
@@ -69,7 +70,7 @@ int run() {
     const SessionResult result =
         run_session(options(a), [](const std::string& phase) { fmt::print(stderr, "{}\n", phase); });
     if (a.json) {
-        fmt::print("{}\n", to_json(result).dump(1));
+        fmt::print("{}\n", json_text(to_json(result), 1));
     } else {
         print_report(result);
     }

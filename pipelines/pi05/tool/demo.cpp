@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/pipeline.h"
+#include "core/json_text.h"
 #include "pipelines/pi05/session.h"
 #include "pipelines/pi05/tool/report.h"
 
@@ -129,7 +130,7 @@ class Demo {
             report.string(), (folder() / "torch.log").string());
         std::ifstream file;
         if (std::system(command.c_str()) == 0) file.open(report);
-        const auto found = nlohmann::json::parse(file, nullptr, false);
+        const auto found = parse_json(file);
         if (found.is_discarded()) {
             fmt::print("  PyTorch's side failed: see {}\n", (folder() / "torch.log").string());
         } else {
