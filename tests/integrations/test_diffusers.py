@@ -163,6 +163,19 @@ def test_a_processor_of_somebody_else_is_declined() -> None:
     assert list(report.passed()["transformer_blocks.0.attn"]) == ["its processor is a Other"]
 
 
+@pytest.mark.parametrize("name", ["flux", "qwen"])
+def test_norms_of_q_and_k_that_differ_are_declined(name: str) -> None:
+    """One call has both, and one eps."""
+    model, inputs = made(name)
+    model.transformer_blocks[0].attn.norm_k.eps = 1e-2
+    expected = run(model, inputs)
+    report = weft.diffusers.accelerate(model)
+    assert differ(run(model, inputs), expected) < FP32
+    declined = {row.path: row.reason for row in report.declined}
+    assert declined["transformer_blocks.0.attn"] == "norm_q and norm_k have different eps"
+    assert "transformer_blocks.1.attn" not in declined
+
+
 # --- LoRA, offloading, compilation, in both orders ---
 
 
