@@ -65,3 +65,8 @@ def activate(name: str, x: Tensor) -> Tensor:
 def gelu_tanh(x: Tensor) -> Tensor:
     """Through the sigmoid: PyTorch's 1 + tanh loses its digits where x is far below 0."""
     return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+
+
+def spread(scale: Tensor, count: int) -> Tensor:
+    """So many scales, of which `scale` has all, or one for all."""
+    return scale if scale.numel() == count else scale.expand(count).contiguous()

@@ -21,7 +21,7 @@ from weft.baselines import Case, Compute, Tensors
 from weft.baselines import _bounded as bounded
 from weft.baselines import _one_pass as one_pass
 from weft.baselines._bounded import Bounded
-from weft.baselines._form import AS_WRITTEN, ONCE, Form, Outputs, activate, gelu_tanh, store, to_fp8
+from weft.baselines._form import AS_WRITTEN, ONCE, Form, Outputs, activate, gelu_tanh, spread, store, to_fp8
 from weft.baselines._norms import beside, layer_norm, rms_norm
 from weft.torch import DTYPES
 
@@ -97,19 +97,15 @@ def _product(case: Case, t: Tensors, weights: str, bias: str) -> Any:
     if isinstance(a, Bounded):
         short = 2.0**-10 + (2.0**-14 * a.shape[-1] / 32 if fast else 0)
         total: Any = bounded.linear(a, t[weights], None, torch.float32, short)  # type: ignore[arg-type]
-        for scale in scales:
+        for scale in (*scales, None if of_rows is None else of_rows[..., None], of_columns):
             total = total * scale if scale is not None else total
-        total = total * of_rows[..., None] if of_rows is not None else total
-        total = total * of_columns if of_columns is not None else total
         return (total + added.float() if added is not None else total).to(dtype)
     one = torch.ones(1, device=a.device)
     scale_a, scale_b = (one if scale is None else scale for scale in scales)
     rows = a.reshape(-1, a.shape[-1])
     if of_rows is not None or of_columns is not None:  # PyTorch takes these of both, or of neither
-        scale_a = (scale_a if of_rows is None else of_rows).reshape(-1, 1).expand(len(rows), 1).contiguous()
-        scale_b = (
-            (scale_b if of_columns is None else of_columns).reshape(1, -1).expand(1, len(b)).contiguous()
-        )
+        scale_a = spread(scale_a if of_rows is None else of_rows, len(rows)).reshape(-1, 1)
+        scale_b = spread(scale_b if of_columns is None else of_columns, len(b)).reshape(1, -1)
     y: Any = torch._scaled_mm(rows, b.t(), scale_a, scale_b, bias=added, out_dtype=dtype, use_fast_accum=fast)
     return y.reshape(*a.shape[:-1], b.shape[0])
 
@@ -263,9 +259,8 @@ def _written_product(case: Case) -> bool:
     n, k = case.tensors["b"].shape
     added = {case.dtype(name) for name in ("bias", "up_bias") if case.has(name)}
     out = "bf16" if case.dtype("out").startswith("fp8") else case.dtype("out")
-    if case.has("a_token_scale", "b_channel_scale", "up_channel_scale") and out != "bf16":
-        return False
-    return a == case.dtype("b") == "fp8_e4m3" and n % 16 == k % 16 == 0 and added <= {out} and out != "fp32"
+    takes = {"bf16"} if case.has("a_token_scale", "b_channel_scale", "up_channel_scale") else {"bf16", "fp16"}
+    return a == case.dtype("b") == "fp8_e4m3" and n % 16 == k % 16 == 0 and added <= {out} <= takes
 
 
 def _written_norm(case: Case) -> bool:
