@@ -14,10 +14,36 @@ function(weft_entry name executable cost)
     "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${name}.xml;OPENBLAS_NUM_THREADS=1;WEFT_TOOL=${CMAKE_BINARY_DIR}/weft")
 endfunction()
 
+# weft_test_options(target kernels): with or without kernels of its own in the emulator.
+function(weft_test_options target kernels)
+  target_link_libraries(${target} PRIVATE weft_flags GTest::gmock)
+  if(kernels)
+    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:WEFT_EMULATOR>)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_EMULATOR_OPTIONS}>"
+                           $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+    target_link_libraries(${target} PRIVATE Boost::headers)
+  else()
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${WEFT_LIGHT_OPTIONS}>)
+  endif()
+endfunction()
+
+# GoogleTest's headers take longer to read than most tests to compile. They are precompiled once for all tests that have
+# the same options, as those of a program that does nothing: a test that took another's would have to wait for all of it.
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/nothing.cpp" CONTENT "int main() {}\n")
+function(weft_test_headers name kernels)
+  add_executable(${name} EXCLUDE_FROM_ALL "${CMAKE_BINARY_DIR}/generated/nothing.cpp")
+  weft_test_options(${name} ${kernels})
+  weft_precompile(${name} gmock/gmock.h)
+endfunction()
+weft_test_headers(headers_of_tests OFF)
+if(WEFT_HAS_EMULATOR)
+  weft_test_headers(headers_of_kernel_tests ON)
+endif()
+
 # weft_test(name sources...): the sources may bring a main of their own in a file main.cpp.
 function(weft_test name)
   add_executable(test_${name} ${ARGN})
-  target_link_libraries(test_${name} PRIVATE weft_flags libweft GTest::gmock)
+  target_link_libraries(test_${name} PRIVATE libweft)
   if(TARGET weft_bench AND "${ARGN}" MATCHES "tests/(bench|cli|ladder)/")
     target_link_libraries(test_${name} PRIVATE weft_bench)
   endif()
@@ -30,10 +56,6 @@ function(weft_test name)
   if(NOT "${ARGN}" MATCHES "/main\\.cpp")
     target_link_libraries(test_${name} PRIVATE GTest::gmock_main)
   endif()
-  list(LENGTH ARGN _count)
-  if(_count GREATER 2)  # GoogleTest's headers take longer to read than most tests to compile
-    weft_precompile(test_${name} gmock/gmock.h)
-  endif()
   # Only where it is asked for: an absolute path keeps ccache from serving another checkout.
   foreach(_source IN LISTS ARGN)
     file(STRINGS "${_source}" _asks REGEX WEFT_SOURCE_DIR LIMIT_COUNT 1)
@@ -45,13 +67,11 @@ function(weft_test name)
   # Without it the tests of what calls a vendor's library would compile to nothing, and nobody would miss them.
   weft_tell_parts(${ARGN})
   if(name MATCHES "^(emulator|kit)$")
-    # These hold kernels of their own.
-    target_compile_definitions(test_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:WEFT_EMULATOR>)
-    target_compile_options(test_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${WEFT_EMULATOR_OPTIONS}>"
-                           $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-    target_link_libraries(test_${name} PRIVATE Boost::headers)
+    weft_test_options(test_${name} ON)
+    weft_precompile(test_${name} REUSE_FROM headers_of_kernel_tests)
   else()
-    target_compile_options(test_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${WEFT_LIGHT_OPTIONS}>)
+    weft_test_options(test_${name} OFF)
+    weft_precompile(test_${name} REUSE_FROM headers_of_tests)
   endif()
 endfunction()
 
