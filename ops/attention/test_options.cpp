@@ -85,9 +85,7 @@ TEST(AttentionOptions, CountsThePairsAndTheKeysThatAWindowLeaves) {
                     const Work work = op.contract().work(&op);
                     EXPECT_EQ(work.flops, 4.0 * pairs * 64)
                         << queries << "x" << keys << " " << left << " " << right << " " << op.causal;
-                    EXPECT_LE(
-                        std::abs(work.bytes - 2 * 64 * (2.0 * read + 2.0 * static_cast<double>(queries))),
-                        1e-6)
+                    EXPECT_EQ(work.bytes, 128 * (2.0 * read + static_cast<double>(queries)))
                         << queries << "x" << keys << " " << left << " " << right << " " << op.causal;
                 }
             }

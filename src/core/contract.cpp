@@ -71,7 +71,7 @@ std::vector<std::string> Contract::rules(const Field& field) const {
         return other;
     };
     std::vector<std::string> rules;
-    if (!field.fill.bound.empty()) rules.push_back(field.fill.rule());
+    if (std::string rule = field.fill.rule(); !rule.empty()) rules.push_back(std::move(rule));
     for (const Relation& r : relations_) {
         const Field &one = fields_[static_cast<std::size_t>(r.field)],
                     &other = fields_[static_cast<std::size_t>(r.other)];

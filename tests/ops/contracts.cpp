@@ -156,7 +156,7 @@ TEST_P(EveryOp, WrongDtypesAndRanksAreRejectedByName) {
 TEST_P(EveryOp, NumbersThatBreakTheirRuleAreRefused) {
     for (std::size_t i = 0; i < contract().fields().size(); ++i) {
         const Field& field = contract().fields()[i];
-        if (!field.reads() || field.fill.bound.empty()) continue;
+        if (!field.reads() || field.fill.rule().empty()) continue;
         std::set<std::size_t> ranks;
         Random random(26);
         for (int attempt = 0; attempt < 1000 && ranks.size() < 2; ++attempt) {
