@@ -70,6 +70,15 @@ const char* layout_limits(const Gemm& op, const Problem& p) {
     return nullptr;
 }
 
+// Of few rows a product takes as long as its weights, if blocks share it along k. With a bias or a residual cuBLASLt may not
+// (it would round the parts' sum first), and then took many times longer for 16 rows than for one (seen on an H200).
+const char* size_limits(const Gemm& op, const Problem& p) {
+    constexpr std::int64_t kFewRows = 16, kLarge = std::int64_t{8} << 20;  // bytes of weights
+    const bool whole = (op.bias || op.residual) && kHalf.contains(op.a.dtype);
+    if (!whole || p.m <= 8 || p.m > kFewRows || bytes(op.b.dtype, p.n * p.k) <= kLarge) return nullptr;
+    return "with a bias or residual it does not share up to 16 rows along k";
+}
+
 }  // namespace
 
 const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
@@ -77,7 +86,8 @@ const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
     if (p.k == 0) return "k is 0: nothing to multiply";
     if (const char* why = epilogue_limits(op)) return why;
     if (const char* why = dtype_limits(op, device)) return why;
-    return layout_limits(op, p);
+    if (const char* why = layout_limits(op, p)) return why;
+    return size_limits(op, p);
 }
 
 #if !WEFT_HAS_CUBLASLT

@@ -58,6 +58,24 @@ TEST(GemmCublasltLimits, DtypesThatGoTogether) {
     EXPECT_THAT(cublaslt("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=fp8_e4m3[8,16]"), HasSubstr("fp8 out"));
 }
 
+TEST(GemmCublasltLimits, FewRowsOfLargeWeightsWithABias) {
+    const auto said = [](int m, int k, const char* type, bool bias) {
+        const std::string rows = std::to_string(m), depth = std::to_string(k), t = type;
+        return cublaslt("a=" + t + "[" + rows + "," + depth + "] b=" + t + "[2048," + depth + "] " +
+                        (bias ? "bias=bf16[2048]" : "residual=bf16[" + rows + ",2048]") + " out=bf16[" +
+                        rows + ",2048]");
+    };
+    for (const bool bias : {false, true}) {
+        EXPECT_THAT(said(9, 4096, "bf16", bias), HasSubstr("along k")) << bias;
+        EXPECT_THAT(said(16, 4096, "bf16", bias), HasSubstr("along k")) << bias;
+        EXPECT_EQ(said(8, 4096, "bf16", bias), "takes it") << "skinny's before";
+        EXPECT_EQ(said(17, 4096, "bf16", bias), "takes it") << bias;
+        EXPECT_EQ(said(16, 2048, "bf16", bias), "takes it") << "8 MiB of weights";
+        EXPECT_EQ(said(16, 8192, "fp8_e4m3", bias), "takes it") << bias;
+    }
+    EXPECT_EQ(cublaslt("a=bf16[16,4096] b=bf16[2048,4096] out=bf16[16,2048]"), "takes it");
+}
+
 TEST(GemmCublasltLimits, RowsThatOverlapOrAreNotContiguous) {
     for (const char* operands : {
              "a=bf16[8,16] b=bf16[24,16]{1,24} out=bf16[8,24]",
