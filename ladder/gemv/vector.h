@@ -13,7 +13,8 @@ inline const char* decline_gemv(const Gemm& op, DType dtype, int width) {
         if (!is_dense(*t, dtype)) return "takes dense tensors of its one dtype";
         if (!starts_aligned(*t, 16)) return "takes tensors that start at a multiple of 16 bytes";
     }
-    for (const Tensor* t : {&op.a_scale, &op.b_scale, &op.bias, &op.up, &op.residual, &op.out_scale}) {
+    for (const Tensor* t : {&op.a_scale, &op.b_scale, &op.a_token_scale, &op.b_channel_scale, &op.bias,
+                            &op.up, &op.gate, &op.residual, &op.out_scale}) {
         if (*t) return "multiplies, and nothing else";
     }
     if (op.activation != Gemm::Activation::none) return "multiplies, and nothing else";

@@ -87,7 +87,8 @@ const char* decline(const Gemm& op, const DeviceInfo& device) {
         !is_dense(op.out, DType::fp16))
         return "takes dense matrices of fp8, and gives fp16";
     if (!op.a_scale || !op.b_scale) return "takes a scale of each operand";
-    for (const Tensor* t : {&op.bias, &op.up, &op.residual}) {
+    for (const Tensor* t :
+         {&op.a_token_scale, &op.b_channel_scale, &op.bias, &op.up, &op.gate, &op.residual}) {
         if (*t) return "multiplies, and nothing else";
     }
     if (op.activation != Gemm::Activation::none) return "multiplies, and nothing else";
