@@ -7,9 +7,13 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+// Where a token's row of the caches is.
+struct CacheRow {
+    std::int64_t page, row;  // page -1: nowhere
+};
 // What all heads of a token share.
 struct TokenRows {
-    std::int64_t cache_page[kit::kTurnTokens], cache_row[kit::kTurnTokens];  // page -1: nowhere
+    CacheRow cache[kit::kTurnTokens];
     bool turns[kit::kTurnTokens];
     float scales[2];  // of Q and K, of norms of whole rows with PyTorch's bits
 };
@@ -39,37 +43,54 @@ __device__ __forceinline__ int part_of(const QkNormRopeParams& p, const kit::Rot
     return pair >= third ? 2 : pair >= third - p.section2 ? 1 : 0;
 }
 
+// What a pair turns by, on its way from memory: the frequency, none where a table has the cosine and sine of the position.
+__device__ __forceinline__ float ask_frequency(const kit::Rotation& r, const QkNormRopeParams& p, int pair) {
+    if (r.cos != nullptr) return 0.0f;
+    if (p.frequencies != nullptr) return p.frequencies[pair];
+    return pair < kit::kTurnPairs ? kit::frequencies(r)[pair] : p.more[pair - kit::kTurnPairs];
+}
+__device__ __forceinline__ std::int64_t ask_position(const QkNormRopeParams& p, int part, unsigned batch,
+                                                     unsigned token) {
+    return p.position[part].data != nullptr ? index_at(p.position[part], batch, token)
+                                            : p.start + token - p.prefix;
+}
+// Its cosine and sine.
+__device__ __forceinline__ void cosine_sine(const kit::Rotation& r, int pair, float frequency,
+                                            std::int64_t position, float& c, float& s) {
+    if (r.cos == nullptr) {
+        sincosf(static_cast<float>(position) * frequency, &s, &c);
+    } else {
+        kit::look_up(r, position, pair, c, s);
+    }
+}
+
 // Cosine and sine of every pair of the block's tokens. Slots beyond the last token repeat it.
 __device__ __forceinline__ void fill_angles(const kit::Rotation& r, const QkNormRopeParams& p,
                                             unsigned first_token, unsigned tokens, float* turns) {
-    const float* frequency = kit::frequencies(r);
     for (unsigned i = threadIdx.x; i < p.block_tokens * p.pairs.divisor; i += blockDim.x) {
         const unsigned slot = p.pairs.quotient(i);
         const int pair = static_cast<int>(i - slot * p.pairs.divisor);
         const unsigned token = first_token + (slot < tokens ? slot : tokens - 1);
         const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
-        const int part = part_of(p, r, pair);
-        const auto position = [&]() -> std::int64_t {
-            return p.position[part].data != nullptr ? index_at(p.position[part], batch, at)
-                                                    : p.start + at - p.prefix;
-        };
+        const float frequency = ask_frequency(r, p, pair);  // before the position, which is waited for
         float c, s;
-        if (r.cos == nullptr) {
-            float f;  // asked for before the position, which is waited for
-            if (p.frequencies != nullptr) {
-                f = p.frequencies[pair];
-            } else {
-                f = pair < kit::kTurnPairs ? frequency[pair] : p.more[pair - kit::kTurnPairs];
-            }
-            sincosf(static_cast<float>(position()) * f, &s, &c);
-        } else {
-            kit::look_up(r, position(), pair, c, s);
-        }
+        cosine_sine(r, pair, frequency, ask_position(p, part_of(p, r, pair), batch, at), c, s);
         float* to = turns + slot * 2 * static_cast<unsigned>(p.turn_stride) +
                     kit::turn_place(r.interleaved, kit::turn_units(r), pair);
         to[0] = c;
         to[p.turn_stride] = s;
     }
+}
+
+// A number outside of the caches is nowhere, too. kShort: they have fewer than 2^31 rows.
+template <bool kShort>
+__device__ __forceinline__ CacheRow cache_row(const QkNormRopeParams& p, unsigned batch, unsigned token) {
+    std::int64_t slot = p.slots.data != nullptr ? index_at(p.slots, batch, token) : -1;
+    if (slot >= p.cache_rows) slot = -1;
+    if (slot < 0) return {-1, 0};
+    const std::int64_t page =
+        kShort || p.cache_rows >> 31 == 0 ? p.page.quotient(static_cast<unsigned>(slot)) : slot / p.page_size;
+    return {page, slot - page * p.page_size};
 }
 
 // And where each token goes.
@@ -80,11 +101,7 @@ __device__ __forceinline__ void fill_tokens(const kit::Rotation& r, const QkNorm
     if (threadIdx.x < tokens) {
         const unsigned token = first_token + threadIdx.x;
         const unsigned batch = p.sequence.quotient(token), at = token - batch * p.sequence.divisor;
-        std::int64_t slot = p.slots.data != nullptr ? index_at(p.slots, batch, at) : -1;
-        if (slot >= p.cache_rows) slot = -1;
-        const std::int64_t page = slot < 0 ? -1 : slot / p.page_size;
-        rows.cache_page[threadIdx.x] = page;
-        rows.cache_row[threadIdx.x] = slot - page * p.page_size;
+        rows.cache[threadIdx.x] = cache_row<false>(p, batch, at);
         rows.turns[threadIdx.x] = at >= p.prefix;
     }
 }
@@ -242,6 +259,27 @@ __device__ __forceinline__ void store_to(T* head, const kit::UnitPlace& place,
     kit::store_vector(head + place.at[1], kit::from_floats<T>(high), kWhole ? kAll : place.count[1], kWhole);
 }
 
+// By which what a cache has of a head is to be multiplied.
+__device__ __forceinline__ float cache_scale(const CacheAt& cache, unsigned head) {
+    return cache.scale != nullptr ? cache.scale[head * cache.scale_step] : 1.0f;
+}
+// A unit to a cache, where its head begins at element `begin`.
+template <bool kWhole, class T>
+__device__ __forceinline__ void store_to_cache(const CacheAt& cache, std::int64_t begin,
+                                               const kit::UnitPlace& place, float scale,
+                                               float (&low)[kit::kTurnWidth],
+                                               float (&high)[kit::kTurnWidth]) {
+    if (cache.scale != nullptr) {
+        const float inverse = 1.0f / scale;
+#pragma unroll
+        for (int i = 0; i < kit::kTurnWidth; ++i) low[i] *= inverse, high[i] *= inverse;
+    }
+    kit::with_one_of<T, kit::e4m3, kit::e5m2>(cache.dtype, [&](auto* type) {
+        using Code = std::remove_pointer_t<decltype(type)>;
+        store_to<kWhole>(static_cast<Code*>(cache.data) + begin, place, low, high);
+    });
+}
+
 // What PyTorch's bits ask for (kernel_steps.cuh): one copy of it for all calls.
 template <class T>
 __device__ float head_scale_in_steps(const QkNormRopeParams& p, int head_dim, const HeadPlace& at);
@@ -277,18 +315,10 @@ __device__ __forceinline__ void finish(const kit::Rotation& r, const QkNormRopeP
     if (p.out[at.part].data != nullptr) store_to<kWhole>(head_of<T>(p.out[at.part], at), place, low, high);
     if (at.part == 0) return;
     const CacheAt& cache = p.cache[at.part - 1];
-    const std::int64_t page = rows.cache_page[at.slot];
-    if (cache.data == nullptr || page < 0) return;
-    if (cache.scale != nullptr) {
-        const float inverse = 1.0f / cache.scale[at.head * cache.scale_step];
-#pragma unroll
-        for (int i = 0; i < kit::kTurnWidth; ++i) low[i] *= inverse, high[i] *= inverse;
-    }
-    const std::int64_t begin = page * cache.page + rows.cache_row[at.slot] * cache.row + at.head * cache.head;
-    kit::with_one_of<T, kit::e4m3, kit::e5m2>(cache.dtype, [&](auto* type) {
-        using Code = std::remove_pointer_t<decltype(type)>;
-        store_to<kWhole>(static_cast<Code*>(cache.data) + begin, place, low, high);
-    });
+    const CacheRow& row = rows.cache[at.slot];
+    if (cache.data == nullptr || row.page < 0) return;
+    store_to_cache<kWhole, T>(cache, row.page * cache.page + row.row * cache.row + at.head * cache.head,
+                              place, cache_scale(cache, at.head), low, high);
 }
 
 // What     q_out = rope(norm(q)); k_out and row slots[t] of k_cache = rope(norm(k)); v_out and v_cache = v

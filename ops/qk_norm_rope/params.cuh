@@ -51,12 +51,11 @@ struct QkNormRopeParams {
     bool tables_aligned, tables_held;  // by whole vectors; as kernel_token.cuh holds them
     std::int64_t page_size, cache_rows;
     const float* frequencies;  // null: the launch's
-    float more[kMorePairs];
     unsigned tokens, heads_before_k, heads_before_v;
-    kit::Divisor sequence, heads, pairs, head_units;
-    unsigned lanes_log2, rounds;  // lanes of a head, and units of each lane
-    unsigned block_tokens;        // a power of two
-    int turn_stride;              // pairs, padded to whole units
+    kit::Divisor sequence, heads, pairs, head_units, page;  // page: of fewer than 2^31 rows
+    unsigned lanes_log2, rounds;                            // lanes of a head, and units of each lane
+    unsigned block_tokens;                                  // a power of two
+    int turn_stride;                                        // pairs, padded to whole units
     NormOver norm;
     float eps, weight_offset, counts[2];  // elements that Q's and K's mean is of
     std::int64_t prefix, start;
@@ -64,9 +63,13 @@ struct QkNormRopeParams {
     bool alternate;
     QkRounding rounding;
     bool wide_tables, addcmul;
-    float factors[2];  // over counts, as PyTorch computes them
-    bool keep;         // L2 keeps Q and K after all else (kit::L2Policy)
-    bool few;          // blocks: none before has brought the weights to L2
+    float factors[2];                         // over counts, as PyTorch computes them
+    bool keep;                                // L2 keeps Q and K after all else (kit::L2Policy)
+    bool few;                                 // blocks: none before has brought the weights to L2
+    kit::Divisor token_warps;                 // of kernel_warps.cuh, as are these:
+    unsigned warps_before_k, warps_before_v;  // of a token's
+    unsigned units;                           // of each lane
+    float more[kMorePairs];
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "kit/l2_keep.h"
 #include "ops/qk_norm_rope/kernel_steps.cuh"
 #include "ops/qk_norm_rope/kernel_token.cuh"
+#include "ops/qk_norm_rope/kernel_warps.cuh"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -114,7 +115,6 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
         .page_size = 1,
         .cache_rows = 0,
         .frequencies = op.frequencies ? op.frequencies.as<const float>() : nullptr,
-        .more = {},
         .tokens = static_cast<unsigned>(op.tokens()),
         .heads_before_k = static_cast<unsigned>(q_heads),
         .heads_before_v = static_cast<unsigned>(q_heads + kv_heads),
@@ -122,6 +122,7 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
         .heads = kit::Divisor::of(heads_of(op)),
         .pairs = kit::Divisor::of(r.half),
         .head_units = kit::Divisor::of(kit::head_units(r)),
+        .page = {},
         .lanes_log2 = 0,
         .rounds = plan.rounds,
         .block_tokens = static_cast<unsigned>(plan.block_tokens),
@@ -140,13 +141,20 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
         .wide_tables = (op.cos ? op.cos : op.head_cos).dtype == DType::fp32,
         .addcmul = op.addcmul,
         .factors = {mean_factor(op, op.q), mean_factor(op, op.k)},
-        .keep = l2_keeps_input(bytes(op.q.dtype, op.q.numel() + (op.k ? op.k.numel() : 0)), device),
-        .few = plan.blocks <= 4 * static_cast<unsigned>(device.sms)};
+        .keep = l2_keeps_input(
+            bytes(op.q.dtype, op.q.numel() + (op.k ? op.k.numel() : 0) + (op.v ? op.v.numel() : 0)), device),
+        .few = plan.blocks <= 4 * static_cast<unsigned>(device.sms),
+        .token_warps = {},
+        .warps_before_k = 0,
+        .warps_before_v = 0,
+        .units = 0,
+        .more = {}};
     p.tables_held = p.tables_aligned && p.table_dtype == op.q.dtype && !r.interleaved;
     while (1u << p.lanes_log2 < plan.lanes) ++p.lanes_log2;
     if (const Tensor& cache = op.k_cache ? op.k_cache : op.v_cache) {
         p.page_size = std::max<std::int64_t>(1, cache.dim(1));
         p.cache_rows = cache.dim(0) * cache.dim(1);
+        if (p.cache_rows >> 31 == 0) p.page = kit::Divisor::of(p.page_size);
     }
     return p;
 }
@@ -238,6 +246,71 @@ void launch_token(const QkNormRope& op, Context& context) {
         op.q.dtype, [&](auto* type) { launch_token_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
+// A lane of the kernel of warps has one unit of each of its heads.
+struct WarpPlan {
+    unsigned lanes_log2 = 0, units = 1;  // lanes of a head, units of a lane
+    std::int64_t warps[3] = {};          // of a token's Q, K and V
+    unsigned block_warps = 1;
+    std::int64_t blocks = 0;
+
+    std::int64_t token_warps() const { return warps[0] + warps[1] + warps[2]; }
+};
+WarpPlan warp_plan(const QkNormRope& op, const DeviceInfo& device) {
+    WarpPlan plan;
+    while (1 << plan.lanes_log2 < head_units(op)) ++plan.lanes_log2;
+    // As many units as leave every multiprocessor the warps that it has registers for: they share the work on the angles.
+    for (plan.units = kWarpUnits;; plan.units /= 2) {
+        const std::int64_t heads = plan.units * (32 >> plan.lanes_log2);
+        for (int part = 0; part < 3; ++part) {
+            const Tensor& t = *std::array{&op.q, &op.k, &op.v}[static_cast<std::size_t>(part)];
+            plan.warps[part] = t ? kit::divide_up(t.dim(-2), heads) : 0;
+        }
+        const bool half = std::max(op.q.dim(-2), op.k ? op.k.dim(-2) : 0) <= heads / 2;
+        if (plan.units == 1 || (!half && plan.token_warps() * op.tokens() >= kWarpsResident * device.sms))
+            break;
+    }
+    const std::int64_t warps = plan.token_warps() * op.tokens();
+    plan.block_warps =
+        static_cast<unsigned>(std::clamp<std::int64_t>(warps / device.sms, 1, kWarpThreads / 32));
+    plan.blocks = kit::divide_up(warps, plan.block_warps);
+    return plan;
+}
+const char* decline_warps(const QkNormRope& op, const DeviceInfo& device) {
+    if (op.norm == QkNormRope::Norm::row) return "a norm of all heads";
+    if (op.rounding != QkNormRope::Rounding::fused) return "PyTorch's bits";
+    if (op.head_cos) return "tables of heads";
+    if (!all_whole(op)) return "heads are not whole, aligned vectors";
+    if (head_units(op) > 32) return "heads of more than 512 elements";
+    for (const Tensor* t : {&op.q_weight, &op.k_weight}) {
+        if (*t &&
+            (t->dtype != op.q.dtype || t->dim(0) != op.head_dim() || !kit::rows_aligned(*t, kit::kTurnWidth)))
+            return "weights are not one head's, of q's dtype and aligned";
+    }
+    if (warp_plan(op, device).token_warps() * op.tokens() >> 31 != 0) return "2^31 warps or more";
+    for (const Tensor* cache : {&op.k_cache, &op.v_cache}) {
+        if (*cache && cache->dim(0) * cache->dim(1) >> 31 != 0) return "2^31 rows of a cache or more";
+    }
+    return nullptr;
+}
+template <class T>
+void launch_warps_as(const QkNormRope& op, Context& context) {
+    const WarpPlan plan = warp_plan(op, context.info());
+    if (plan.blocks == 0 || op.head_dim() == 0) return;
+    HeadCall call = head_call(op, {}, context);
+    call.p.lanes_log2 = plan.lanes_log2, call.p.units = plan.units;
+    call.p.token_warps = kit::Divisor::of(plan.token_warps());
+    call.p.warps_before_k = static_cast<unsigned>(plan.warps[0]);
+    call.p.warps_before_v = static_cast<unsigned>(plan.warps[0] + plan.warps[1]);
+    call.shape.grid = dim3(static_cast<unsigned>(plan.blocks));
+    call.shape.block = dim3(plan.block_warps * 32);
+    call.shape.dynamic_shared *= plan.block_warps;
+    kit::launch("qk_norm_rope", qk_norm_rope_warps<T>, call.shape, context.stream(), call.r, call.p);
+}
+void launch_warps(const QkNormRope& op, Context& context) {
+    kit::with_wide_type(
+        op.q.dtype, [&](auto* type) { launch_warps_as<std::remove_pointer_t<decltype(type)>>(op, context); });
+}
+
 const RegisterImplementations<QkNormRope> kKernels{
     kit::kTarget,
     {{"tokens", decline_token,
@@ -246,6 +319,13 @@ const RegisterImplementations<QkNormRope> kKernels{
           return "threads=" + std::to_string(p.threads) + " blocks=" + std::to_string(p.blocks);
       },
       launch_token},
+     {"warps", decline_warps,
+      +[](const QkNormRope& op, const DeviceInfo& device) {
+          const WarpPlan p = warp_plan(op, device);
+          return "units=" + std::to_string(p.units) + " warps=" + std::to_string(p.block_warps) +
+                 " blocks=" + std::to_string(p.blocks) + " lanes=" + std::to_string(1 << p.lanes_log2);
+      },
+      launch_warps},
      {"vectors",
       +[](const QkNormRope& op, const DeviceInfo&) -> const char* {
           if (op.tokens() >> 30 != 0) return "2^30 tokens or more";

@@ -310,7 +310,9 @@ TEST(QkNormRope, PolicyFillsTheDevice) {
                             "k_out=bf16[4608,24,128]"),
         HasSubstr("threads=192 blocks=4608"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,128] q_out=bf16[4608,4,128]"),
-                HasSubstr("tokens=4 threads=128 blocks=1152 lanes=8"));
+                HasSubstr("units=1 warps=2 blocks=2304 lanes=8"));
+    EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,136] q_out=bf16[4608,4,136]"),
+                HasSubstr("tokens=4 threads=256 blocks=1152 lanes=16"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,128] q_out=bf16[4608,4,128] norm=row"),
                 HasSubstr("threads=32 blocks=4608"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[9,2,1040] q_out=bf16[9,2,1040] rotary_dim=64"),
