@@ -36,13 +36,13 @@ __device__ __forceinline__ WarpShare warp_share(const QkNormRopeParams& p, unsig
     WarpShare at{};
     at.batch = p.sequence.quotient(token);
     at.token = token - at.batch * p.sequence.divisor;
-    at.part = share >= p.warps_before_v ? 2 : share >= p.warps_before_k ? 1 : 0;
-    share -= at.part == 2 ? p.warps_before_v : at.part == 1 ? p.warps_before_k : 0;
+    at.part = share >= p.warps.before_v ? 2 : share >= p.warps.before_k ? 1 : 0;
+    share -= at.part == 2 ? p.warps.before_v : at.part == 1 ? p.warps.before_k : 0;
     at.apart = 32u >> p.lanes_log2;
-    at.head = share * p.units * at.apart + (threadIdx.x % 32 >> p.lanes_log2);
+    at.head = share * p.warps.units * at.apart + (threadIdx.x % 32 >> p.lanes_log2);
     const unsigned heads = at.part == 0 ? p.heads_before_k : p.heads_before_v - p.heads_before_k;
     const unsigned left = (heads + at.apart - 1 - at.head) >> (5 - p.lanes_log2);
-    at.heads = static_cast<int>(at.head >= heads ? 0 : left < p.units ? left : p.units);
+    at.heads = static_cast<int>(at.head >= heads ? 0 : left < p.warps.units ? left : p.warps.units);
     return at;
 }
 // Where a lane's first head is, and how far the next one.
@@ -158,9 +158,9 @@ __device__ __forceinline__ void apply(const UnitFactors& f, float scale, bool tu
 template <class T>
 __global__ void __launch_bounds__(kWarpThreads, kWarpBlocks)
     qk_norm_rope_warps(__grid_constant__ const kit::Rotation r, __grid_constant__ const QkNormRopeParams p) {
-    const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, token = p.token_warps.quotient(warp);
+    const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, token = p.warps.token.quotient(warp);
     const int lane = static_cast<int>(threadIdx.x % 32), unit = lane & ((1 << p.lanes_log2) - 1);
-    WarpShare at = warp_share(p, token, warp - token * p.token_warps.divisor);
+    WarpShare at = warp_share(p, token, warp - token * p.warps.token.divisor);
     if (unit >= kit::head_units(r)) at.heads = 0;
     const bool worked = at.part < 2, normed = worked && p.norm == NormOver::head;
     const bool turns_here = worked && at.token >= p.prefix;

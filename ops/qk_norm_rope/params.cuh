@@ -41,6 +41,13 @@ inline constexpr int kMorePairs = 128;  // frequencies beyond those that a kit::
 enum class NormOver : int { head, row, none };
 enum class QkRounding : int { fused, eager, eager_cast };  // the latter two: kernel_steps.cuh
 
+// How kernel_warps.cuh shares a token.
+struct TokenWarps {
+    kit::Divisor token;                   // its warps
+    unsigned before_k = 0, before_v = 0;  // of these
+    unsigned units = 0;                   // of each lane, at most
+};
+
 struct QkNormRopeParams {
     HeadsAt in[3], out[3];  // Q, K, V
     CacheAt cache[2];       // K, V
@@ -63,12 +70,10 @@ struct QkNormRopeParams {
     bool alternate;
     QkRounding rounding;
     bool wide_tables, addcmul;
-    float factors[2];                         // over counts, as PyTorch computes them
-    bool keep;                                // L2 keeps Q and K after all else (kit::L2Policy)
-    bool few;                                 // blocks: none before has brought the weights to L2
-    kit::Divisor token_warps;                 // of kernel_warps.cuh, as are these:
-    unsigned warps_before_k, warps_before_v;  // of a token's
-    unsigned units;                           // of each lane
+    float factors[2];  // over counts, as PyTorch computes them
+    bool keep;         // L2 keeps Q and K after all else (kit::L2Policy)
+    bool few;          // blocks: none before has brought the weights to L2
+    TokenWarps warps;
     float more[kMorePairs];
 };
 

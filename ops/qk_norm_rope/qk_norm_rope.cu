@@ -144,10 +144,7 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
         .keep = l2_keeps_input(
             bytes(op.q.dtype, op.q.numel() + (op.k ? op.k.numel() : 0) + (op.v ? op.v.numel() : 0)), device),
         .few = plan.blocks <= 4 * static_cast<unsigned>(device.sms),
-        .token_warps = {},
-        .warps_before_k = 0,
-        .warps_before_v = 0,
-        .units = 0,
+        .warps = {},
         .more = {}};
     p.tables_held = p.tables_aligned && p.table_dtype == op.q.dtype && !r.interleaved;
     while (1u << p.lanes_log2 < plan.lanes) ++p.lanes_log2;
@@ -297,10 +294,9 @@ void launch_warps_as(const QkNormRope& op, Context& context) {
     const WarpPlan plan = warp_plan(op, context.info());
     if (plan.blocks == 0 || op.head_dim() == 0) return;
     HeadCall call = head_call(op, {}, context);
-    call.p.lanes_log2 = plan.lanes_log2, call.p.units = plan.units;
-    call.p.token_warps = kit::Divisor::of(plan.token_warps());
-    call.p.warps_before_k = static_cast<unsigned>(plan.warps[0]);
-    call.p.warps_before_v = static_cast<unsigned>(plan.warps[0] + plan.warps[1]);
+    call.p.lanes_log2 = plan.lanes_log2;
+    call.p.warps = {kit::Divisor::of(plan.token_warps()), static_cast<unsigned>(plan.warps[0]),
+                    static_cast<unsigned>(plan.warps[0] + plan.warps[1]), plan.units};
     call.shape.grid = dim3(static_cast<unsigned>(plan.blocks));
     call.shape.block = dim3(plan.block_warps * 32);
     call.shape.dynamic_shared *= plan.block_warps;
