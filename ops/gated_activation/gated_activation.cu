@@ -33,7 +33,7 @@ const Tensor& groups_of(const GatedActivation& op) {
 
 kit::RowTiles group_tiles(const GatedActivation& op, const DeviceInfo& device) {
     const Rows rows = *fold_rows(op.out);
-    return kit::tile_groups(rows.rows, rows.dim, groups_of(op).dtype, device);
+    return kit::tile_groups(group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim), device);
 }
 
 // The kit's are a longer list of the same names.
@@ -114,18 +114,29 @@ void launch_token(const GatedActivation& op, Context& context) {
     });
 }
 
+template <bool kWhole, class Source>
+void launch_groups_from(const Source& source, const GatedActivation& op, const kit::GroupedRows& out,
+                        Context& context) {
+    const kit::RowTiles t = group_tiles(op, context.info());
+    kit::launch("gated_activation_grouped", gated_activation_grouped<kWhole, Source>, t.shape(),
+                context.stream(), source, out, t);
+}
+
 void launch_groups(const GatedActivation& op, Context& context) {
+    using kit::bf16, kit::half, kit::Types;
     constexpr int N = kit::kGroupWidth;
     const kit::GroupedRows out = kit::grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, N);
-    const kit::RowTiles t = group_tiles(op, context.info());
-    const auto launch_from = [&](const auto& source) {
-        kit::launch("gated_activation_grouped", gated_activation_grouped<std::decay_t<decltype(source)>>,
-                    t.shape(), context.stream(), source, out, t);
-    };
-    if (has_codes(op)) return launch_from(codes<N>(op, context.info()));
+    if (has_codes(op)) return launch_groups_from<false>(codes<N>(op, context.info()), op, out, context);
     const GateAndUp in = inputs(op, context.info(), N);
+    const bool known =
+        !op.channel_multiplier && !has_long_code(in) &&
+        kit::whole_groups(out, {in.gate, in.up}, context.info()) &&
+        kit::with_types<Types<bf16>, Types<half>>(in.gate.dtype, in.gate.dtype, [&](auto types) {
+            launch_groups_from<true>(GatedRows<typename decltype(types)::In, N>{in}, op, out, context);
+        });
+    if (known) return;
     kit::with_wide_type(in.gate.dtype, [&](auto* type) {
-        launch_from(GatedRows<std::remove_pointer_t<decltype(type)>, N>{in});
+        launch_groups_from<false>(GatedRows<std::remove_pointer_t<decltype(type)>, N>{in}, op, out, context);
     });
 }
 

@@ -157,6 +157,20 @@ struct GatedRows {
         gated<true>(in, column, g, u, product);
         in.scale_channels(column, product);
     }
+
+    // Whole vectors, as they are loaded, and their products where there is neither long code nor a multiplier.
+    struct Whole {
+        kit::Words<T, N> gate, up;
+    };
+    __device__ __forceinline__ Whole load(const kit::WholeVector& at) const {
+        return {kit::as_words(kit::load<T, N>(in.gate, at)), kit::as_words(kit::load<T, N>(in.up, at))};
+    }
+    __device__ __forceinline__ void values(const Whole& loaded, float (&product)[N]) const {
+        float g[N], u[N];
+        kit::to_floats(kit::as_vector<T, N>(loaded.gate), g);
+        kit::to_floats(kit::as_vector<T, N>(loaded.up), u);
+        gated<false>(in, 0, g, u, product);
+    }
 };
 
 // The same of two tensors of NVFP4 codes.
@@ -218,14 +232,18 @@ __global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
 //          multiplier / group_scale, over the tensor's scale
 // Mapping  a thread owns 16 elements of a row: a group of NVFP4; 2 lanes have one of MX, 8 one of 128 columns
 // Traffic  gate and up once, out and scales once: bound by memory
-// Needs    tile_groups; nothing of out overlaps the inputs
-template <class Source>
-__global__ void __launch_bounds__(256)
+// Needs    tile_groups; nothing of out overlaps the inputs; whole_groups, and nothing but gate and up, where kWhole
+template <bool kWhole, class Source>
+__global__ void __launch_bounds__(256, kWhole ? 4 : 0)
     gated_activation_grouped(Source in, kit::GroupedRows out, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
     const float tensor = out.scale != nullptr ? *out.scale : 1.0f;
-    kit::quantize_groups(out, tiles, in, tensor);
+    if constexpr (kWhole) {
+        kit::quantize_whole_groups(out, tiles, in, tensor);
+    } else {
+        kit::quantize_groups(out, tiles, in, tensor);
+    }
 }
 
 // What     out = act(gate)·up·multiplier / scale, gate and up of NVFP4

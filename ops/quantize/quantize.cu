@@ -24,11 +24,9 @@ kit::RowTiles tiles(const Quantize& op, const DeviceInfo& device, std::int64_t m
 kit::RowTiles amax_tiles(const Quantize& op, const DeviceInfo& device) {
     return tiles(op, device, 4 * device.sms);
 }
-// Where every block reads what was found first, each has several vectors of x for it.
 kit::RowTiles group_tiles(const Quantize& op, const DeviceInfo& device) {
     const Rows x = *fold_rows(op.x);
-    return kit::tile_groups(x.rows, x.dim, groups_of(op).dtype, device,
-                            op.tensor_scale ? 8 * device.sms : kAnyBlocks);
+    return kit::tile_groups(group_scales(op.group_scale, op.swizzled_scale, x.rows, x.dim), device);
 }
 
 template <class T, int N = kWidth>
@@ -99,15 +97,26 @@ void launch_token(const Quantize& op, Context& context) {
     });
 }
 
+template <bool kWhole, class T>
+void launch_groups_as(const Quantize& op, const kit::GroupedRows& out, Context& context) {
+    const Found found = op.tensor_scale ? launch_amax<T>(op, context) : Found{};
+    const kit::RowTiles t = group_tiles(op, context.info());
+    kit::launch("quantize_grouped", quantize_grouped<kWhole, T>, t.shape(), context.stream(),
+                input<T, kit::kGroupWidth>(op, context.info()), out, found, t);
+}
+
 void launch_groups(const Quantize& op, Context& context) {
+    using kit::bf16, kit::half, kit::Types;
     constexpr int N = kit::kGroupWidth;
     const kit::GroupedRows out = kit::grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, N);
-    const kit::RowTiles t = group_tiles(op, context.info());
+    const bool known = !op.channel_multiplier &&
+                       kit::whole_groups(out, {kit::vector_rows(op.x, N)}, context.info()) &&
+                       kit::with_types<Types<bf16>, Types<half>>(op.x.dtype, op.x.dtype, [&](auto types) {
+                           launch_groups_as<true, typename decltype(types)::In>(op, out, context);
+                       });
+    if (known) return;
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        const Found found = op.tensor_scale ? launch_amax<T>(op, context) : Found{};
-        kit::launch("quantize_grouped", quantize_grouped<T>, t.shape(), context.stream(),
-                    input<T, N>(op, context.info()), out, found, t);
+        launch_groups_as<false, std::remove_pointer_t<decltype(type)>>(op, out, context);
     });
 }
 

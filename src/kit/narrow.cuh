@@ -4,6 +4,7 @@
 #include <cfloat>
 
 #include "kit/convert.cuh"
+#include "kit/ptx/max_or_nan.cuh"
 #include "kit/reduce.cuh"
 #include "kit/vector.cuh"
 #include "weft/narrow.h"
@@ -16,27 +17,29 @@ __host__ __device__ __forceinline__ void with_code(DType codes, F use) {
     with_one_of<e4m3, e5m2, std::int8_t, e2m1>(codes, use);
 }
 
-// The codes of N values, an even number, the first in the lowest nibble: to nearest even, saturated. A code is a broken
-// line of its magnitude u, the least of 2u, u + 2 and u/2 + 4; a sum with 2^23 is rounded to a whole number.
+// The codes of N values, an even number, the first in the lowest nibble: to nearest even. Magnitudes are below 7. A code is
+// a broken line of its magnitude u: 2u up to 2, u + 2 up to 4, u/2 + 4 beyond. Beyond a power of two, floats lie twice as
+// far apart; so the sum that passes 2^23 where u passes 2 is rounded as the first two parts are, the one that passes 2^24
+// where u passes 4 as the last two are, and each of them counts too many where the line's other part is.
 template <int N>
 __device__ __forceinline__ Vec<std::uint8_t, N / 2> e2m1_codes(const float (&values)[N]) {
     constexpr int kWord = N < 8 ? N : 8;  // codes that are put together at a time
-    constexpr float kWhole = 0x1p23f;
-    constexpr unsigned kWholeBits =
-        0x4b000000u * 0x11111111u;  // of 2^23 itself, in all nibbles: what is beyond is lost
+    constexpr float kFirst = 0x1p23f - 2.0f, kLast = 0x1p24f - 4.0f;
+    constexpr unsigned kZero = 0x4afffffc,
+                       kTwo = 0x4b7ffffc;  // their bits: code 0 of the one, code 2 of the other
     Vec<std::uint8_t, N / 2> packed;
 #pragma unroll
     for (int first = 0; first < N; first += kWord) {
         unsigned magnitudes = 0, signs = 0;
 #pragma unroll
         for (int i = first + kWord - 1; i >= first; --i) {
-            const float u = fminf(fabsf(values[i]), 6.0f);
-            const float code =
-                fminf(fminf(2.0f * u + kWhole, u + (kWhole + 2.0f)), 0.5f * u + (kWhole + 4.0f));
-            magnitudes = magnitudes * 16 + __float_as_uint(code);
+            const unsigned low = __float_as_uint(fabsf(values[i]) + kFirst),
+                           high = __float_as_uint(fabsf(values[i]) + kLast) - (kTwo - kZero - 2);
+            magnitudes = magnitudes * 16 + (low < high ? low : high);
             signs = signs << 4 | __float_as_uint(values[i]) >> 28;
         }
-        const unsigned word = (magnitudes - kWholeBits) | (signs & 0x88888888u);
+        // What lies beyond the word's bits is lost.
+        const unsigned word = (magnitudes - kZero * 0x11111111u) | (signs & 0x88888888u);
         memcpy(&packed[first / 2], &word, kWord / 2);
     }
     return packed;
@@ -47,7 +50,7 @@ template <class Code, int N>
 __device__ __forceinline__ void store_codes(void* data, std::int64_t index, const float (&values)[N],
                                             int count, bool aligned) {
     if constexpr (std::is_same_v<Code, e2m1>) {
-        store_vector(static_cast<std::uint8_t*>(data) + index / 2, e2m1_codes(values), count / 2, aligned);
+        store_vector(static_cast<std::uint8_t*>(data) + (index >> 1), e2m1_codes(values), count / 2, aligned);
     } else {
         store_vector(static_cast<Code*>(data) + index, from_floats<Code>(values), count, aligned);
     }
@@ -84,10 +87,14 @@ __device__ __forceinline__ bool has_nan(DType codes) {
 // The largest magnitude of what is stored as `codes`.
 template <int N>
 __device__ __forceinline__ float amax_of(DType codes, const float (&values)[N]) {
-    const AmaxOrNan largest{.keeps_nan = !has_nan(codes)};
     float amax = 0.0f;
+    if (has_nan(codes)) {
 #pragma unroll
-    for (const float value : values) amax = largest(amax, fabsf(value));
+        for (const float value : values) amax = fmaxf(amax, fabsf(value));
+    } else {
+#pragma unroll
+        for (const float value : values) amax = max_or_nan(amax, fabsf(value));
+    }
     return amax;
 }
 
@@ -126,7 +133,7 @@ __device__ __forceinline__ float divided_by(float x) {
 __device__ __forceinline__ CodeScale group_scale(DType codes, float amax, DType scales, float tensor) {
     if (scales == DType::ue8m0) return power_scale(codes, amax);
     if (scales == DType::fp8_e4m3) {
-        const e4m3 stored = from_float<e4m3>(divided_by<6>(tensor == 1.0f ? amax : amax * (1.0f / tensor)));
+        const e4m3 stored = from_float<e4m3>(divided_by<6>(amax * (tensor == 1.0f ? 1.0f : 1.0f / tensor)));
         const float scale = to_float(stored);
         const float inverse = fminf(fmaxf(1.0f / (scale * tensor), FLT_MIN), FLT_MAX);
         return {stored.__x, scale > 0.0f ? inverse : scale};
@@ -148,7 +155,7 @@ __device__ __forceinline__ float load_group_scale(const GroupScales& from, std::
 // A tensor of codes with scales of groups, as kernels see it.
 struct GroupedRows {
     void* data = nullptr;
-    std::int64_t stride = 0;
+    std::int64_t stride = 0, dim = 0;
     DType dtype = DType::fp4_e2m1;
     bool aligned = false;          // whole vectors of codes may be stored at once
     const float* scale = nullptr;  // of the tensor, over ue4m3 scales; null: 1
@@ -161,54 +168,89 @@ inline GroupedRows grouped_rows(const Tensor& codes, const Tensor& scale, const 
     const Rows rows = *fold_rows(codes);
     return {.data = codes.data,
             .stride = rows.stride,
+            .dim = rows.dim,
             .dtype = codes.dtype,
             .aligned = rows_aligned(codes, width),
             .scale = scale ? scale.as<const float>() : nullptr,
             .groups = group_scales(group_scale, swizzled_scale, rows.rows, rows.dim)};
 }
 
-// Stores the scale of a group, and zeros for the padding that is nearest to it: in its column below the last row, and
-// beyond the row's last group.
-__device__ __forceinline__ void store_scale(const GroupScales& to, std::int64_t row, std::int64_t group,
-                                            unsigned bits) {
-    const std::int64_t at = to.at(row, group);
+// Stores the bits of a scale at element `at`.
+__device__ __forceinline__ void store_scale(const GroupScales& to, std::int64_t at, unsigned bits) {
     if (to.dtype == DType::fp32) {
         static_cast<unsigned*>(to.data)[at] = bits;
     } else {
         static_cast<std::uint8_t*>(to.data)[at] = static_cast<std::uint8_t>(bits);
     }
 }
+// The scale of a group, and zeros for the padding that is nearest to it: in its column below the last row, and beyond the
+// row's last group.
 __device__ __forceinline__ void store_group_scale(const GroupScales& to, std::int64_t row, std::int64_t group,
                                                   unsigned bits) {
-    store_scale(to, row, group, bits);
+    store_scale(to, to.at(row, group), bits);
     const std::int64_t end = group + 1 == to.groups ? to.padded_groups : group + 1;
     if (row + to.rows >= to.padded_rows && end == group + 1) return;  // seldom is there padding to write
     for (std::int64_t r = row; r < to.padded_rows; r += to.rows) {
-        for (std::int64_t g = r == row ? group + 1 : group; g < end; ++g) store_scale(to, r, g, 0);
+        for (std::int64_t g = r == row ? group + 1 : group; g < end; ++g) store_scale(to, to.at(r, g), 0);
     }
 }
 
-// Stores N neighbouring values of a row, which begins at element `begin` of the codes, of which the first `count` are
-// there (none: count <= 0) and the others are 0, with the scale of their group: it is `lanes` neighbouring lanes of a
-// warp, all of which call this. `tensor`: the second level's scale.
+// Stores the codes of N neighbouring values from element `index` of `to` on, of which the first `count` are there and the
+// others are 0 (none: count <= 0). Gives the bits of their group's scale, 0 where there are no
+// values: the group is `lanes` neighbouring lanes of a warp, all of which call this. `tensor`: the second level's scale.
+template <int N>
+__device__ __forceinline__ unsigned store_group_codes(const GroupedRows& to, std::int64_t index, int count,
+                                                      float (&values)[N], int lanes, float tensor) {
+    const AmaxOrNan largest{.keeps_nan = !has_nan(to.dtype)};
+    const float amax = warp_reduce(amax_of(to.dtype, values), largest, lanes);
+    if (count <= 0) return 0;
+    const CodeScale scale = group_scale(to.dtype, amax, to.groups.dtype, tensor);
+#pragma unroll
+    for (float& value : values) value *= scale.inverse;
+    // What no code of four bits says: more than the largest, which a group seldom has, and NaN, which its scale says.
+    if (to.dtype == DType::fp4_e2m1 && !(amax * scale.inverse < 7.0f)) [[unlikely]] {
+        const float most = scale.inverse == scale.inverse ? 6.0f : 0.0f;
+#pragma unroll
+        for (float& value : values) value = fmaxf(fminf(value, most), 0.0f - most);
+    }
+    with_code(to.dtype, [&](auto* type) {
+        store_codes<std::remove_pointer_t<decltype(type)>>(to.data, index, values, count, to.aligned);
+    });
+    return scale.bits;
+}
+
+// The same of a row whose elements begin at `begin`, and stores the scale.
 template <int N>
 __device__ __forceinline__ void store_group(const GroupedRows& to, std::int64_t begin, std::int64_t row,
                                             std::int64_t column, int count, float (&values)[N], int lanes,
                                             float tensor) {
-    const AmaxOrNan largest{.keeps_nan = !has_nan(to.dtype)};
-    const float amax = warp_reduce(amax_of(to.dtype, values), largest, lanes);
-    if (count <= 0) return;
-    const CodeScale scale = group_scale(to.dtype, amax, to.groups.dtype, tensor);
-    const bool nan = largest.keeps_nan && scale.inverse != scale.inverse;  // which the scale says
-#pragma unroll
-    for (float& value : values) value = nan ? 0.0f : value * scale.inverse;
-    with_code(to.dtype, [&](auto* type) {
-        store_codes<std::remove_pointer_t<decltype(type)>>(to.data, begin + column, values, count,
-                                                           to.aligned);
-    });
+    const unsigned bits = store_group_codes(to, begin + column, count, values, lanes, tensor);
     const int columns_log2 = 31 - __clz(lanes * N);
     const std::int64_t group = column >> columns_log2;
-    if (column == group << columns_log2) store_group_scale(to.groups, row, group, scale.bits);
+    if (count > 0 && column == group << columns_log2) store_group_scale(to.groups, row, group, bits);
+}
+
+// Calls `use` with the same rows, of which the compiler knows the format: whole vectors of one that production runs.
+template <class Use>
+__device__ __forceinline__ void with_known_format(const GroupedRows& rows, Use use) {
+    const auto as = [&](DType codes, DType scales) {
+        GroupedRows known = rows;
+        known.dtype = codes;
+        known.groups.dtype = scales;
+        known.aligned = true;
+        use(known);
+    };
+    if (rows.dtype == DType::fp8_e4m3) {
+        rows.groups.dtype == DType::fp32 ? as(DType::fp8_e4m3, DType::fp32)
+                                         : as(DType::fp8_e4m3, DType::ue8m0);
+    } else {
+        rows.groups.dtype == DType::fp8_e4m3 ? as(DType::fp4_e2m1, DType::fp8_e4m3)
+                                             : as(DType::fp4_e2m1, DType::ue8m0);
+    }
+}
+// Host: whether it is one of them.
+inline bool has_known_format(const GroupedRows& rows) {
+    return rows.aligned && (rows.dtype == DType::fp8_e4m3 || rows.dtype == DType::fp4_e2m1);
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit

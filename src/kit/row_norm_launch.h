@@ -149,7 +149,7 @@ void launch_norm_apart(const char* name, const Op& op, Context& context, Kernel 
     normed.scale = normed.group_scale = normed.swizzled_scale = {};
     launch_norm<kKernels>(name, normed, context, kernel);
     const GroupedRows out = grouped_rows(op.out, op.scale, op.group_scale, op.swizzled_scale, kGroupWidth);
-    const RowTiles tiles = tile_groups(rows, dim, out.groups.dtype, context.info());
+    const RowTiles tiles = tile_groups(out.groups, context.info());
     launch("store_groups_apart", store_groups_apart<float>, tiles.shape(), context.stream(),
            PlainRows<float, kGroupWidth>{vector_rows(normed.out, kGroupWidth), {}, dim}, out, tiles);
 }

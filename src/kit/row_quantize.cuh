@@ -50,6 +50,14 @@ struct PlainRows {
     __device__ __forceinline__ void scale_channels(std::int64_t column, float (&values)[N]) const {
         kit::scale_channels(multiplier, dim, column, values);
     }
+    // A whole vector, as it is loaded, and its elements where there are no factors.
+    using Whole = Words<T, N>;
+    __device__ __forceinline__ Whole load(const WholeVector& at) const {
+        return as_words(kit::load<T, N>(x, at));
+    }
+    __device__ __forceinline__ void values(const Whole& loaded, float (&values)[N]) const {
+        to_floats(as_vector<T, N>(loaded), values);
+    }
 };
 
 // `source.load(batch, row, dim, column, step)` loads a `Source::Batch<n>` of vectors, zeros beyond the row's
@@ -105,25 +113,83 @@ __device__ __forceinline__ void quantize_rows(const QuantizedRows& q, const Sour
 inline constexpr int kGroupWidth = 16;
 
 // The same with a scale for each group of columns, which one lane or neighbouring ones hold: every vector is loaded once.
-// All threads of the block call this. `tensor`: the scale over those of the groups.
+// The tiles reach over the padding of the scales, whose groups have no elements. All threads of the block call this.
+// `tensor`: the scale over those of the groups.
 template <class Source>
 __device__ __forceinline__ void quantize_groups(const GroupedRows& out, const RowTiles& tiles,
                                                 const Source& source, float tensor) {
     constexpr int N = kGroupWidth;
-    const int lanes = group_columns(out.groups.dtype) / N;
-    for_each_tile_together<N>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t dim) {
+    const int columns = group_columns(out.groups.dtype);
+    for_each_tile_together<N>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t padded) {
+        const std::int64_t dim = row < out.groups.rows ? out.dim : 0;
         typename Source::template Batch<1> batch;
         source.load(batch, row, dim, column, N);
         float values[N];
         source.values(batch, 0, column, values);
-        store_group(out, row * out.stride, row, column, left<N>(dim, column), values, lanes, tensor);
+        const unsigned scale = store_group_codes(out, row * out.stride + column, left<N>(dim, column), values,
+                                                 columns / N, tensor);
+        if (column < padded && column % columns == 0)
+            store_scale(out.groups, out.groups.at(row, column / columns), scale);
     });
 }
 
-// Host: tiles for that, where scales are stored as `scales`.
-inline RowTiles tile_groups(std::int64_t rows, std::int64_t dim, DType scales, const DeviceInfo& device,
-                            std::int64_t max_blocks = std::int64_t{1} << 30) {
-    return tile_rows(rows, dim, kGroupWidth, 1, device, max_blocks, group_columns(scales) / kGroupWidth);
+// The same where whole_groups says so, of vectors that are `source.load(at)`: the format is chosen once, and each vector is
+// loaded while the one before it is stored. A thread beyond the row's end loads the last vector of its group once more,
+// which leaves the maximum as it is; one beyond the last row loads of that.
+template <class Source>
+__device__ __forceinline__ void quantize_whole_groups(const GroupedRows& out, const RowTiles& tiles,
+                                                      const Source& source, float tensor) {
+    constexpr int N = kGroupWidth;
+    const unsigned lanes = 1u << tiles.lanes_log2, tall = blockDim.x >> tiles.lanes_log2,
+                   step = gridDim.z * gridDim.y * tall;
+    const auto rows = static_cast<unsigned>(out.groups.rows), vectors = static_cast<unsigned>(out.dim / N),
+               padded_rows = static_cast<unsigned>(tiles.rows);
+    const auto quantize_columns = [&](const GroupedRows& known, unsigned vector) {
+        const unsigned shared = group_columns(known.groups.dtype) / N;  // lanes that have one group
+        const bool stores_scale = vector % shared == 0 && vector < tiles.vectors;
+        const std::int64_t scales = opaque(known.groups.at(0, vector / shared));
+        const unsigned row_bytes = known.dtype == DType::fp4_e2m1 ? out.stride / 2 : out.stride,
+                       vector_bytes = known.dtype == DType::fp4_e2m1 ? N / 2 : N;
+        char* const column = static_cast<char*>(known.data) + std::uint64_t{vector} * vector_bytes;
+        const auto load = [&](unsigned row) {
+            return source.load(WholeVector{min(row, rows - 1), min(vector, vectors - 1)});
+        };
+        unsigned top = (blockIdx.z * gridDim.y + blockIdx.y) * tall,
+                 row = top + (threadIdx.x >> tiles.lanes_log2);
+        if (top >= padded_rows) return;
+#pragma unroll 1
+        for (auto loaded = load(row); top < padded_rows; row += step) {
+            const bool there = row < rows && vector < vectors;
+            float values[N];
+            source.values(loaded, values);
+            top += step;
+            if (top < padded_rows) loaded = load(row + step);
+            GroupedRows to = known;
+            to.data = column + std::uint64_t{row} * row_bytes;
+            const unsigned scale = store_group_codes(to, 0, there ? N : 0, values, shared, tensor);
+            if (stores_scale && row < padded_rows)
+                store_scale(known.groups, scales + known.groups.at(row, 0), scale);
+        }
+    };
+    with_known_format(out, [&](const GroupedRows& known) {
+        for (unsigned begin = blockIdx.x * lanes; begin < tiles.vectors; begin += gridDim.x * lanes)
+            quantize_columns(known, begin + (threadIdx.x & (lanes - 1)));
+    });
+}
+
+// Host: tiles for both, over `scales` and their padding. On a large tensor a thread has several vectors.
+inline RowTiles tile_groups(const GroupScales& scales, const DeviceInfo& device) {
+    const int columns = group_columns(scales.dtype);
+    return tile_rows(scales.padded_rows, scales.padded_groups * columns, kGroupWidth, 1, device,
+                     std::int64_t{8} * device.sms, columns / kGroupWidth);
+}
+
+// Host: whether out has a format that quantize_whole_groups knows, and all vectors of it and of its operands are whole.
+inline bool whole_groups(const GroupedRows& out, std::initializer_list<VectorRows> operands,
+                         const DeviceInfo& device) {
+    return has_known_format(out) && out.stride >= 0 && out.stride >> 31 == 0 &&
+           whole_vectors(tile_rows(out.groups.padded_rows, out.dim, kGroupWidth, 1, device), kGroupWidth,
+                         operands);
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit
