@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
 // Traffic  gate and up once, out and scales once: bound by memory
 // Needs    tile_groups; nothing of out overlaps the inputs; whole_groups, and nothing but gate and up, where kWhole
 template <bool kWhole, class Source>
-__global__ void __launch_bounds__(256, kWhole ? 4 : 0)
+__global__ void __launch_bounds__(256, kWhole ? kit::kGroupBlocks : 0)
     gated_activation_grouped(Source in, kit::GroupedRows out, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();

@@ -120,10 +120,10 @@ __global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
 // What     group_scale[row, g] of the largest |x · multiplier| in a group of columns; out = saturate(x · multiplier /
 //          group_scale), over the tensor's scale where that is given or found
 // Mapping  a thread owns 16 elements of a row: a group of NVFP4; 2 lanes have one of MX, 8 one of 128 columns
-// Traffic  x once, out and scales once: bound by memory; about 11 instructions an element of NVFP4
+// Traffic  x once, out and scales once: bound by memory; about 14 instructions an element of NVFP4
 // Needs    tile_groups; nothing of out overlaps x; whole_groups, and no multiplier, where kWhole
 template <bool kWhole, class T>
-__global__ void __launch_bounds__(256, kWhole ? 5 : 0)
+__global__ void __launch_bounds__(256, kWhole ? kit::kGroupBlocks : 0)
     quantize_grouped(QuantizeIn<T, kit::kGroupWidth> in, kit::GroupedRows out, Found found,
                      kit::RowTiles tiles) {
     kit::dependency_wait();

@@ -128,6 +128,28 @@ TEST(Quantize, Fp4RoundsTiesToEven) {
     }
 }
 
+// The least scale is 2^-9 and the largest one 448: what is beyond six times that has the largest code.
+TEST(Quantize, Fp4SaturatesWhereTheScaleIsTooSmall) {
+    constexpr double kLeast = 0x1p-9, kMost = 448;
+    for (const DType dtype : {DType::bf16, DType::fp32}) {
+        HostTensor x(dtype, {1, 48});
+        x.set(0, 8.5 * kLeast), x.set(1, -8.5 * kLeast), x.set(2, 3 * kLeast);
+        x.set(16, 7 * kLeast), x.set(17, -7 * kLeast), x.set(18, 6.5 * kLeast);
+        x.set(32, 12 * kMost), x.set(33, -12 * kMost), x.set(34, 3 * kMost);
+        for (const Device device : test::host_devices()) {
+            HostTensor out(DType::fp4_e2m1, {1, 48}), scale(DType::fp8_e4m3, {1, 3});
+            run(Quantize{.x = x.on(device), .out = out.on(device), .group_scale = scale.on(device)});
+            for (const int group : {0, 1, 2}) {
+                EXPECT_EQ(scale[group], group < 2 ? kLeast : kMost);
+                EXPECT_EQ(out[16 * group], 6);
+                EXPECT_EQ(out[16 * group + 1], -6);
+                EXPECT_EQ(out[16 * group + 2], group == 1 ? 6 : 3);
+                EXPECT_EQ(out[16 * group + 3], 0);
+            }
+        }
+    }
+}
+
 // Against the conversion that tests/core holds to CUDA's, over random bits of the range.
 TEST(Quantize, Fp4IsTheConversionOfTheDtype) {
     Random random(5);

@@ -111,6 +111,8 @@ __device__ __forceinline__ void quantize_rows(const QuantizedRows& q, const Sour
 // Elements that a thread has of a row whose groups have scales: a group of NVFP4, so that all that is done once a group is
 // done once in 16 elements.
 inline constexpr int kGroupWidth = 16;
+// Blocks of quantize_whole_groups that a multiprocessor has registers for: enough loads in flight.
+inline constexpr int kGroupBlocks = 4;
 
 // The same with a scale for each group of columns, which one lane or neighbouring ones hold: every vector is loaded once.
 // The tiles reach over the padding of the scales, whose groups have no elements. All threads of the block call this.
@@ -177,11 +179,12 @@ __device__ __forceinline__ void quantize_whole_groups(const GroupedRows& out, co
     });
 }
 
-// Host: tiles for both, over `scales` and their padding. On a large tensor a thread has several vectors.
+// Host: tiles for both, over `scales` and their padding. On a large tensor a thread has several vectors: there are two
+// rounds of kGroupBlocks.
 inline RowTiles tile_groups(const GroupScales& scales, const DeviceInfo& device) {
     const int columns = group_columns(scales.dtype);
     return tile_rows(scales.padded_rows, scales.padded_groups * columns, kGroupWidth, 1, device,
-                     std::int64_t{8} * device.sms, columns / kGroupWidth);
+                     std::int64_t{2} * kGroupBlocks * device.sms, columns / kGroupWidth);
 }
 
 // Host: whether out has a format that quantize_whole_groups knows, and all vectors of it and of its operands are whole.
