@@ -82,32 +82,21 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     });
 }
 
-// The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
-template <bool kRagged>
-__device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNorm& p, const Moments& m,
-                                          int output) {
-    const RowAffine& first = p.maps[0];
-    row.combine_next(first.scale, first.no_scale(),
-                     [&](float x, float s) { return (x - m.shift) * m.scale * (s + first.offset); });
-    // Two steps each of the first map and, where there is one, of the output's modulation; the first is done.
+// y · (scale + offset) + shift of an octet; fetch(operand, octet) brings those of an operand that is there.
+template <class Fetch>
+__device__ __forceinline__ void map_octet(const RowAffine& map, float (&y)[kOctet], Fetch fetch) {
 #pragma unroll 1
-    for (int step = 1; step < (p.modulated ? 4 : 2); ++step) {
-        const RowAffine& map = p.maps[step < 2 ? 0 : output + 1];
-        const bool adds = step % 2 != 0;
+    for (const bool adds : {false, true}) {
         const RowOperand& operand = adds ? map.shift : map.scale;
         if (operand.data == nullptr) continue;
-        const OctetRow from = row.row_of(operand);
-        if (map.tanh && !adds) {
-            row.combine_tanh(from, [&](float y, float s) { return y * (s + map.offset); });
-            continue;
-        }
-        row.each_octet_of(from, [&](int v, const float (&s)[kOctet]) {
+        float side[kOctet];
+        fetch(operand, side);
+        if (map.tanh && !adds) [[unlikely]] {
 #pragma unroll
-            for (int i = 0; i < kOctet; ++i) {
-                float& y = row.beside().at[v][i];
-                y = adds ? y + s[i] : y * (s[i] + map.offset);
-            }
-        });
+            for (float& value : side) value = tanhf(value);
+        }
+#pragma unroll
+        for (int i = 0; i < kOctet; ++i) y[i] = adds ? y[i] + side[i] : y[i] * (side[i] + map.offset);
     }
 }
 
@@ -198,12 +187,40 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     store_beside(row, group, p.to, scale, y);
 }
 
+// The same where a thread holds four vectors of a row: what is beside the row is asked for when the statistics are known, an
+// octet at a time. It comes from L1 where rows share it, and L2 has been told of what they do not share. Registers that
+// would hold it until then are of other rows, whose bytes are on their way meanwhile.
+template <class T, int N, int V, class Form, class Statistics>
+__device__ __forceinline__ void normalise_late(const MixedNorm& p, Statistics statistics) {
+    static_assert(N == kOctet);
+    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    Row<T, N, V, Form> row(group, p.shape, &p.places);
+    const RowAffine &map = p.weight, &after = p.maps[1];
+    float scale = 1.0f;
+    row.load(p.in, [&] {
+        announce_side<V>(row.part, map);
+        if (p.modulated) announce_side<V>(row.part, after);
+        scale = static_scale(p.to);
+    });
+    group.begin();
+    const Moments m = statistics(row, group, [] {});
+    store_in_turn(row, group, p.to, p.groups, scale, [&](int index, float (&x)[N]) {
+        const auto fetch = [&](const RowOperand& from, float (&to)[N]) {
+            late_octet(row.part, from, index, to);
+        };
+#pragma unroll
+        for (float& value : x) value = (value - m.shift) * m.scale;
+        map_octet(map, x, fetch);
+        if (p.modulated) map_octet(after, x, fetch);
+    });
+}
+
 // All else: rows of another dtype than their residual, of three axes or far apart, rows that are no whole vectors, and those
 // that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    MixedRow<kRagged> row(group, p.shape, p.places, p.in);
+    MixedRow<kRagged> row(group, p.shape, p.places, p.in, p.to.out);
     if (p.modulated) {
 #pragma unroll 1
         for (int i = 1; i <= p.outputs; ++i) {
@@ -211,15 +228,24 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
             row.announce(p.maps[i].shift);
         }
     }
-    row.load(p.maps[0].scale, p.maps[0].no_scale());
+    row.load();
     group.begin();
     const Moments m = statistics(row, group, [] {});
-    // The second first: out may be the memory of x, which a row in chunks reads again for each output.
-#pragma unroll 1
-    for (int output = p.outputs - 1; output >= 0; --output) {
-        const GroupScales* groups = output == 0 && p.groups.data != nullptr ? &p.groups : nullptr;
-        store_mixed(row, group, output == 0 ? p.to : p.second, groups, [&] { map_chunk(row, p, m, output); });
-    }
+    const GroupScales* groups = p.groups.data != nullptr ? &p.groups : nullptr;
+    store_mixed(row, group, p.to, groups, [&](const OctetPlace& place, float (&x)[kOctet], bool stored) {
+        const auto fetch = [&](const RowOperand& from, float (&to)[kOctet]) { row.fetch(from, place, to); };
+#pragma unroll
+        for (float& value : x) value = (value - m.shift) * m.scale;
+        map_octet(p.weight, x, fetch);
+        if (p.outputs > 1 && stored) {
+            float second[kOctet];
+#pragma unroll
+            for (int i = 0; i < kOctet; ++i) second[i] = x[i];
+            map_octet(p.maps[2], second, fetch);
+            row.store(p.second.out, place, second);
+        }
+        if (p.modulated) map_octet(p.maps[1], x, fetch);
+    });
 }
 
 // What    r = round(residual + gate · x); n = (r − shift) · scale · (weight + offset) + bias, where
@@ -238,7 +264,9 @@ template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();
     dependents_launch();
-    if constexpr (Form::kForm.beside) {
+    if constexpr (Form::kForm.beside && asks_late(V)) {
+        normalise_late<T, N, V, Form>(p, statistics);
+    } else if constexpr (Form::kForm.beside) {
         normalise_beside<T, N, V, Form>(p, statistics);
     } else if constexpr (Form::kForm.uniform) {
         normalise_uniform<T, N, V, Form>(p, statistics);

@@ -18,6 +18,9 @@ inline constexpr int kOctet = 8;
 // Whether a thread that holds so many vectors has registers for little else: what else it needs of a row is asked for
 // late, and is made again rather than kept.
 constexpr bool fills_registers(int vectors) { return vectors == 8; }
+// Whether a thread that holds so many vectors of a row, and has operands beside it in dtypes of their own, asks for these
+// an octet at a time when it needs them.
+constexpr bool asks_late(int vectors) { return vectors == 4; }
 
 struct RowPlan {
     int width = 1;        // elements of a vector: 16 bytes of them, or kOctet in a mixed kernel
@@ -109,7 +112,7 @@ namespace detail {
 //   1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
 //   8                long rows of a cluster: fewer blocks meet for a row
 //
-// Kernels for operands beside the row hold these too, so they have no 8, and no 4 of fp32 rows.
+// Kernels for operands beside the row hold these too with 1 and 2, so they have no 8, and no 4 of fp32 rows.
 //
 // Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
@@ -120,14 +123,14 @@ constexpr bool beside_allows(int vectors, int element_bytes) { return vectors * 
 constexpr int beside_outputs(int vectors) { return vectors <= 2 ? 2 : 1; }
 constexpr int row_threads(int vectors, const RowForm& form) {
     if (!form.uniform) return 512;                               // which leaves 128
-    if (form.beside) return vectors == 1 ? 1024 : 640;           // which leave 64 and 96
+    if (form.beside) return vectors == 2 ? 640 : 1024;           // which leave 96 and 64
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
     return form.bias && vectors == 4 ? 512 : 1024;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
-    if (form.beside) return vectors == 1 ? 64 : 96;
+    if (form.beside) return vectors == 2 ? 96 : 64;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     const bool plain = !form.bias && !form.residual && !form.fp8;
     return vectors == 1 || (vectors == 2 && plain) ? 32 : vectors == 2 ? 48 : 64;
