@@ -1,209 +1,186 @@
-// group_norm's kernels: moments of pieces, moments of groups, and the result.
+// What group_norm's kernels share: parameters, turns, and how the moments of pieces become those of groups.
+//
+// x is read twice, and what L2 holds of it costs nothing the second time. So the results of a set of groups follow its
+// moments as soon as these are known, while the moments of later sets are being found. Blocks take numbered turns from a
+// counter: a turn is a piece's moments or its result. A result waits for the moments of its set, all of which have lower
+// numbers, so their blocks run already and wait for nobody: no wait is for ever, however few blocks there is room for.
 #pragma once
 
 #include "kit/activation.cuh"
-#include "kit/axis_walk.cuh"
 #include "kit/elementwise.cuh"
 #include "kit/moments.cuh"
+#include "kit/ptx/atomic.cuh"
+#include "kit/ptx/whole_store.cuh"
 #include "kit/reduce.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
 inline constexpr int kThreads = 256, kWidth = 8;
+inline constexpr int kChannels = 1024;  // of a piece, channels first, at most
 
 struct NormParams {
     const void *x, *weight, *bias;  // weight and bias may be null
     void* out;
-    DType x_dtype, weight_dtype, bias_dtype, out_dtype;
+    DType weight_dtype, bias_dtype, out_dtype;
     std::int64_t x_stride[3], out_stride[3];  // batch, channel, place
-    std::int64_t batches, channels, places;
-    unsigned groups, each, pieces;  // channels of a group; pieces that a group's places are cut into
-    std::int64_t piece;             // first: vectors of a group; last: places
-    bool x_aligned, out_aligned, weight_aligned, bias_aligned;  // first: whole vectors of neighbouring places
-    kit::AxisWalk rows;                                         // channels, or places; then batches
-    kit::Divisor of_group;                                      // by a group's channels
-    int column;               // last: channels that a thread reads at once: 8, or 1 where groups cut vectors
-    int columns;              // last: of a block, whole groups of them
-    kit::Moments* pieces_of;  // [batch, group, piece]
-    float2* groups_of;        // [batch, group]: mean, 1/deviation
+    std::int64_t channels, places;
+    unsigned groups, each;                                      // each: channels of a group
+    bool x_aligned, out_aligned, weight_aligned, bias_aligned;  // as the kernel moves them
     float eps;
     bool silu;
+    // Sets: of groups whose moments are found together. Channels first a group, channels last those of a block's columns.
+    unsigned pieces;          // of a set
+    unsigned items, ahead;    // pieces of all sets; how many moments are begun before the first result
+    bool backwards, keep;     // results from a set's last piece on; L2 keeps x after all else
+    std::int64_t piece;       // channels first: vectors of a group; channels last: places
+    kit::Moments* pieces_of;  // [batch, group, piece]
+    float2* groups_of;        // [batch, group]: mean, 1/deviation
+    unsigned *taken, *done;   // turns that blocks took; of each set, arrivals
+    kit::Divisor row;         // channels first: by a channel's vectors
+    unsigned x_gap, out_gap;  // channels first: whole vectors from a channel's last to the next one's first
+    unsigned columns, sets_across;  // channels last: of a block, whole groups of them; sets of a batch
+    int lanes;                      // channels last: threads that merge a group's moments in a block
 };
 
-__device__ __forceinline__ float normalised(const NormParams& p, float x, float2 group, float weight,
-                                            float bias) {
-    const float y = (x - group.x) * group.y * weight + bias;
-    return p.silu ? kit::silu(y) : y;
-}
-__device__ __forceinline__ float of_channel(const void* data, DType dtype, std::int64_t channel,
-                                            float absent) {
-    return data != nullptr ? kit::load_as(dtype, data, channel) : absent;
-}
-
-// Elements [0, count) of a vector, `apart` from each other in memory, widened.
-template <class T>
-__device__ __forceinline__ void load_apart(const T* from, int count, std::int64_t apart, bool aligned,
-                                           float (&values)[kWidth]) {
-    if (apart == 1) return kit::to_floats(kit::load_vector<kWidth>(from, count, aligned), values);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = i < count ? kit::to_float(from[i * apart]) : 0.0f;
-}
-
-// What     moments of a piece of a group, channels first
-// Mapping  a block a piece: its threads take the vectors of the group's channels in turn
-// Traffic  x once: bound by memory
-// Needs    fewer than 2^31 vectors a group
-template <class T>
+// What     counters, before the blocks that take turns
+// Mapping  a thread a counter
+// Traffic  none to speak of
 __global__ void __launch_bounds__(kThreads)
-    moments_first(const __grid_constant__ NormParams p, kit::Divisor row) {
+    begin_turns(const __grid_constant__ NormParams p, unsigned counters) {
     kit::dependency_wait();
     kit::dependents_launch();
-    const unsigned piece = blockIdx.x % p.pieces, group = blockIdx.x / p.pieces % p.groups;
-    const std::int64_t batch = blockIdx.x / p.pieces / p.groups;
-    const T* x =
-        static_cast<const T*>(p.x) + batch * p.x_stride[0] + std::int64_t{group} * p.each * p.x_stride[1];
-    const std::int64_t all = std::int64_t{row.divisor} * p.each;
-    const std::int64_t last = min((piece + 1) * p.piece, all);
-    kit::MergeMoments merge;
-    kit::Moments found = merge.identity();
-#pragma unroll 4
-    for (std::int64_t v = piece * p.piece + threadIdx.x; v < last; v += kThreads) {
-        const unsigned channel = row.quotient(static_cast<unsigned>(v));
-        const std::int64_t at = (v - std::int64_t{channel} * row.divisor) * kWidth;
-        const int count = kit::left<kWidth>(p.places, at);
-        float values[kWidth];
-        load_apart(x + channel * p.x_stride[1] + at * p.x_stride[2], count, p.x_stride[2], p.x_aligned,
-                   values);
-        found = merge(found, kit::moments_of(values, min(count, kWidth)));
-    }
-    kit::BlockGroup block{.lanes = kThreads};
-    found = block.reduce(found, merge);
-    if (threadIdx.x == 0) p.pieces_of[blockIdx.x] = found;
+    const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+    if (i < counters) p.taken[i] = 0;
 }
 
-struct ThreadMoments {
-    kit::Moments at[kThreads];
+struct Turn {
+    unsigned set, piece;
+    bool moments, result;  // sets in one piece: both
+};
+struct TurnShared {
+    unsigned number, arrived;
 };
 
-// What     the same, channels last: moments of all groups over a piece of the places
-// Mapping  a thread owns a column of 8 channels (or of 1) and every so many places; a thread a group merges its columns
-// Traffic  x once in whole rows: bound by memory
-// Needs    channels are neighbours in memory; a block's columns are those of whole groups
-template <class T>
-__global__ void __launch_bounds__(kThreads) moments_last(const __grid_constant__ NormParams p) {
-    kit::Moments(&parts)[kThreads] = kit::block_shared<ThreadMoments>().at;
-    kit::dependency_wait();
-    kit::dependents_launch();
-    const unsigned piece = blockIdx.x % p.pieces;
-    const std::int64_t batch = blockIdx.x / p.pieces;
-    const int first = static_cast<int>(blockIdx.y) * p.columns;
-    const int own = min(static_cast<int>(p.channels) / p.column - first, p.columns), rows = kThreads / own;
-    const int column = static_cast<int>(threadIdx.x) % own, row = static_cast<int>(threadIdx.x) / own;
-    const T* x = static_cast<const T*>(p.x) + batch * p.x_stride[0] + (first + column) * p.column;
-    kit::MergeMoments merge;
-    kit::Moments found = merge.identity();
-    const std::int64_t last = min((piece + 1) * p.piece, p.places);
-    if (row < rows) {
-#pragma unroll 4
-        for (std::int64_t place = piece * p.piece + row; place < last; place += rows) {
-            float values[kWidth];
-            kit::to_floats(kit::load_vector<kWidth>(x + place * p.x_stride[2], p.column, p.x_aligned),
-                           values);
-            found = merge(found, kit::moments_of(values, p.column));
-        }
-    }
-    parts[threadIdx.x] = found;
+// Items: the moments of `ahead`, then results and moments by turns, then the other results.
+__device__ __forceinline__ Turn take_turn(const NormParams& p) {
+    if (p.pieces == 1) return {blockIdx.x, 0, true, true};
+    unsigned& taken = kit::block_shared<TurnShared>().number;
+    if (threadIdx.x == 0) taken = kit::atomic_add(p.taken, 1u);
     __syncthreads();
-    const int each = static_cast<int>(p.each) / p.column, begin = static_cast<int>(threadIdx.x) * each;
-    if (begin >= own) return;
-    found = merge.identity();
-    for (int c = begin; c < begin + each; ++c) {
-        for (int r = 0; r < rows; ++r) found = merge(found, parts[r * own + c]);
+    const unsigned number = taken, behind = number - p.ahead;
+    unsigned item = number;
+    bool result = false;
+    if (number >= p.items + (p.items - p.ahead)) {
+        item = number - p.items;
+        result = true;
+    } else if (number >= p.ahead) {
+        result = behind % 2 == 0;
+        item = (result ? 0 : p.ahead) + behind / 2;
     }
-    p.pieces_of[(batch * p.groups + (first + begin) / each) * p.pieces + piece] = found;
+    const unsigned set = item / p.pieces, piece = item - set * p.pieces;
+    return {set, result && p.backwards ? p.pieces - 1 - piece : piece, !result, result};
 }
 
-// What     mean and 1/deviation of each group from the moments of its pieces
-// Mapping  a warp a group
-// Traffic  the moments, from L2
-__global__ void __launch_bounds__(kThreads) moments_of_groups(const __grid_constant__ NormParams p) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    const std::int64_t group = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
-    const bool present = group < p.batches * p.groups;
+__device__ __forceinline__ float2 mean_and_inverse(const kit::Moments& m, float eps) {
+    return make_float2(m.mean, 1.0f / sqrtf(m.squares / m.count + eps));
+}
+
+// A warp's lanes together: of all pieces of a group, in an order that does not depend on who does it.
+__device__ __forceinline__ kit::Moments merged_pieces(const NormParams& p, std::int64_t group) {
+    constexpr unsigned kLoads = 4;  // in flight
     kit::MergeMoments merge;
     kit::Moments found = merge.identity();
-    for (unsigned i = threadIdx.x & 31; present && i < p.pieces; i += 32)
-        found = merge(found, p.pieces_of[group * p.pieces + i]);
-    found = kit::warp_reduce(found, merge);
-    if (present && (threadIdx.x & 31) == 0)
-        p.groups_of[group] = make_float2(found.mean, 1.0f / sqrtf(found.squares / found.count + p.eps));
+    for (unsigned i = threadIdx.x & 31; i < p.pieces; i += kLoads * 32) {
+        kit::Moments some[kLoads];
+#pragma unroll
+        for (unsigned b = 0; b < kLoads; ++b) {
+            some[b] = merge.identity();
+            if (i + b * 32 < p.pieces) some[b] = p.pieces_of[group * p.pieces + i + b * 32];
+        }
+#pragma unroll
+        for (const kit::Moments& one : some) found = merge(found, one);
+    }
+    return kit::warp_reduce(found, merge);
 }
 
-// What     out = act((x − mean)/deviation·weight + bias), channels first
-// Mapping  rows are channels; a thread owns one vector of 8 places (kit/elementwise.cuh)
-// Traffic  x and out once: bound by memory; of small tensors x comes from L2
-// Needs    out may be x's memory
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    normalise_first(const __grid_constant__ NormParams p, kit::RowTiles tiles) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
-        std::int64_t index[2];
-        p.rows.each(row, [&](int axis, std::int64_t i) { index[axis] = i; });
-        const std::int64_t channel = index[0], batch = index[1];
-        const int count = kit::left<kWidth>(tiles.dim, column);
-        const T* x = static_cast<const T*>(p.x) + batch * p.x_stride[0] + channel * p.x_stride[1] +
-                     column * p.x_stride[2];
-        float values[kWidth];
-        load_apart(x, count, p.x_stride[2], p.x_aligned, values);
-        const float2 group =
-            p.groups_of[batch * p.groups + p.of_group.quotient(static_cast<unsigned>(channel))];
-        const float weight = of_channel(p.weight, p.weight_dtype, channel, 1.0f);
-        const float bias = of_channel(p.bias, p.bias_dtype, channel, 0.0f);
-#pragma unroll
-        for (float& value : values) value = normalised(p, value, group, weight, bias);
-        const std::int64_t to =
-            batch * p.out_stride[0] + channel * p.out_stride[1] + column * p.out_stride[2];
-        if (p.out_stride[2] == 1)
-            return kit::store_floats(p.out_dtype, p.out, to, values, count, p.out_aligned);
-        for (int i = 0; i < kWidth && i < count; ++i)
-            kit::store_as(p.out_dtype, p.out, to + i * p.out_stride[2], values[i]);
-    });
+// The block has stored the moments of its piece. The block that finds that these were the set's last merges the pieces:
+// `done` counts these, and one more when the set's means are there.
+__device__ __forceinline__ void publish(const NormParams& p, unsigned set, std::int64_t first_group,
+                                        unsigned groups) {
+    unsigned& arrived = kit::block_shared<TurnShared>().arrived;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        arrived = kit::atomic_add(p.done + set, 1u);
+        if (arrived + 1 == p.pieces) __threadfence();
+    }
+    __syncthreads();
+    if (arrived + 1 < p.pieces) return;
+    for (unsigned group = threadIdx.x / 32; group < groups; group += kThreads / 32) {
+        const kit::Moments all = merged_pieces(p, first_group + group);
+        if ((threadIdx.x & 31) == 0) p.groups_of[first_group + group] = mean_and_inverse(all, p.eps);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        kit::atomic_add(p.done + set, 1u);
+    }
+}
+// One thread, before a barrier of the block.
+__device__ __forceinline__ void await_set(const NormParams& p, unsigned set) {
+    while (kit::atomic_add(p.done + set, 0u) <= p.pieces) __nanosleep(64);
+    __threadfence();
 }
 
-// What     the same, channels last
-// Mapping  rows are places; a thread owns one vector of 8 channels
-// Traffic  x and out once; weight, bias and the groups' numbers from L1
-// Needs    out may be x's memory
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    normalise_last(const __grid_constant__ NormParams p, kit::RowTiles tiles) {
-    kit::dependency_wait();
-    kit::dependents_launch();
-    kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
-        std::int64_t index[2];
-        p.rows.each(row, [&](int axis, std::int64_t i) { index[axis] = i; });
-        const std::int64_t place = index[0], batch = index[1];
-        const int count = kit::left<kWidth>(tiles.dim, column);
-        const T* x = static_cast<const T*>(p.x) + batch * p.x_stride[0] + place * p.x_stride[2] + column;
-        float values[kWidth], weight[kWidth], bias[kWidth];
-        kit::to_floats(kit::load_vector<kWidth>(x, count, p.x_aligned), values);
-        kit::load_floats_or(1.0f, p.weight_dtype, p.weight, column, weight, count, p.weight_aligned);
-        kit::load_floats_or(0.0f, p.bias_dtype, p.bias, column, bias, count, p.bias_aligned);
-        const auto group = [&](int i) {
-            const auto channel = static_cast<unsigned>(column) + static_cast<unsigned>(i < count ? i : 0);
-            return p.groups_of[batch * p.groups + p.of_group.quotient(channel)];
-        };
-        const float2 first = group(0);  // the vector's own, where groups do not cut vectors
+template <int N>
+__device__ __forceinline__ float total(float (&of)[N]) {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i)
-            values[i] = normalised(p, values[i], p.column == kWidth ? first : group(i), weight[i], bias[i]);
-        kit::store_floats(p.out_dtype, p.out, batch * p.out_stride[0] + place * p.out_stride[2] + column,
-                          values, count, p.out_aligned);
-    });
+    for (int half = N / 2; half > 0; half /= 2) {
+#pragma unroll
+        for (int i = 0; i < half; ++i) of[i] += of[i + half];
+    }
+    return of[0];
+}
+// Of a batch's first `count` vectors; the others are zeros. The mean first, then the distances from it.
+template <class T, int N, int kVectors>
+__device__ __forceinline__ kit::Moments moments_of_vectors(const kit::Words<T, N> (&batch)[kVectors],
+                                                           int count) {
+    float sums[N] = {}, squares[N] = {}, values[N];
+#pragma unroll
+    for (int b = 0; b < kVectors; ++b) {
+        kit::to_floats(kit::as_vector<T, N>(batch[b]), values);
+#pragma unroll
+        for (int i = 0; i < N; ++i) sums[i] += values[i];
+    }
+    const float elements = static_cast<float>(count * N), mean = total(sums) / elements;
+#pragma unroll
+    for (int b = 0; b < kVectors; ++b) {
+        if (b >= count) break;
+        kit::Words<T, N> words = batch[b];
+        if constexpr (kit::Words<T, N>::kBytes == 16) words = kit::opaque<T, N>(words);  // not 64 numbers
+        kit::to_floats(kit::as_vector<T, N>(words), values);
+#pragma unroll
+        for (int i = 0; i < N; ++i) squares[i] += (values[i] - mean) * (values[i] - mean);
+    }
+    return {elements, mean, total(squares)};
+}
+
+template <int N>
+__device__ __forceinline__ void activate(const NormParams& p, float (&values)[N]) {
+    if (!p.silu) return;
+#pragma unroll
+    for (float& value : values) value = kit::silu(value);
+}
+
+// Whole vectors, of which the compiler keeps each one access.
+template <class T, int N>
+__device__ __forceinline__ void store_whole_vector(T* to, const float (&values)[N]) {
+    using Words = kit::Words<T, N>;
+    const Words words = kit::as_words(kit::from_floats<T>(values));
+#pragma unroll
+    for (int i = 0; i < Words::kCount; ++i)
+        kit::store_whole(reinterpret_cast<typename Words::Word*>(to) + i, words.at[i]);
 }
 
 }  // namespace

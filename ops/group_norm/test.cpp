@@ -49,29 +49,43 @@ TEST(GroupNorm, ALargeMeanDoesNotSwallowTheVariance) {
 }
 
 #if WEFT_HAS_EMULATOR
-// A warp merges a group's pieces, of which a large device has more than it has lanes.
+// A warp merges a group's pieces, of which a large device has more than it has lanes, and than the loads in flight bring.
 TEST(GroupNorm, MergesMorePiecesThanAWarpHasLanes) {
-    for (const char* line : {"group_norm x=bf16[1,8,1100]{8800,1,8} out=bf16[1,8,1100]{8800,1,8} groups=2",
-                             "group_norm x=fp32[1,2,140000] out=fp32[1,2,140000] groups=1"}) {
-        const Outcome outcome = test::verify_as(line, "h200");
-        EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
+    const auto line = [](const std::string& tensor, const std::string& groups) {
+        return "group_norm x=" + tensor + " out=" + tensor + " groups=" + groups;
+    };
+    const std::pair<std::string, const char*> cases[] = {
+        {line("bf16[1,2048,260]{532480,1,2048}", "8"), "channels last width=8 pieces=65x4 ahead=65"},
+        {line("fp32[1,2,140000]", "1"), "channels first width=8 pieces=137x256 ahead=137"}};
+    for (const auto& [text, config] : cases) {
+        EXPECT_THAT(configuration(text), HasSubstr(config));
+        const Outcome outcome = test::verify_as(text, "h200");
+        EXPECT_TRUE(outcome.passed) << text << "\n" << outcome.why;
     }
-    EXPECT_THAT(configuration("group_norm x=bf16[1,8,1100]{8800,1,8} out=bf16[1,8,1100]{8800,1,8} groups=2"),
-                HasSubstr("channels last pieces=65"));
-    EXPECT_THAT(configuration("group_norm x=fp32[1,2,140000] out=fp32[1,2,140000] groups=1"),
-                HasSubstr("channels first pieces=68"));
+}
+
+// Results between the moments of later sets, and behind all of them; from a set's last piece on where L2 is small.
+TEST(GroupNorm, TakesTurnsOfMomentsAndResults) {
+    test::expect_right("group_norm x=bf16[4,8,40960] out=@x groups=4", "moments",
+                       "channels first width=8 pieces=5x2048 ahead=17");
+    test::expect_right("group_norm x=bf16[2,8,40961] out=fp32[2,8,40961] groups=4", "moments",
+                       "channels first width=1 pieces=6x2048 ahead=18");
+    test::expect_right("group_norm x=bf16[2,4608,40]{184320,1,4608} out=bf16[2,4608,40]{184320,1,4608}",
+                       "moments", "channels last width=8 pieces=");
+    test::expect_right("group_norm x=fp16[3,80,200]{16000,1,80} out=fp16[3,80,200]{16000,1,80} groups=8",
+                       "moments", "channels last width=2 pieces=");
 }
 #endif
 
 TEST(GroupNorm, PolicyFollowsTheLayoutAndCutsLargeGroups) {
     if (configuration("group_norm x=bf16[1,32,64] out=bf16[1,32,64]").empty()) GTEST_SKIP() << "no kernels";
     EXPECT_THAT(configuration("group_norm x=fp16[1,512,1048576] out=fp16[1,512,1048576]"),
-                HasSubstr("channels first pieces=17"));
+                HasSubstr("channels first width=8 pieces=1024x2048"));
     EXPECT_THAT(
         configuration("group_norm x=bf16[1,512,4096]{2097152,1,512} out=bf16[1,512,4096]{2097152,1,512}"),
-        HasSubstr("channels last pieces=256"));
+        HasSubstr("channels last width=8 pieces=256x16"));
     EXPECT_THAT(configuration("group_norm x=bf16[4,512,1] out=bf16[4,512,1]"),
-                HasSubstr("channels last pieces=1"));
+                HasSubstr("channels last width=8 pieces=1"));
 }
 
 }  // namespace
