@@ -66,7 +66,8 @@ Plan plan_of(const ConcatPad& op) {
 kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {
     std::int64_t rows = 1;
     for (int i = 1; i < 5; ++i) rows *= plan.size[i];
-    return kit::tile_rows(rows, plan.size[0], 1, batch_of(plan.word), device);
+    constexpr std::int64_t kBlocks = 32;  // of a multiprocessor at most: each comes to many rows
+    return kit::tile_rows(rows, plan.size[0], 1, batch_of(plan.word), device, kBlocks * device.sms);
 }
 
 void launch(const ConcatPad& op, Context& context) {

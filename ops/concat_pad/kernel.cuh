@@ -7,6 +7,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
+inline constexpr int kThreads = 256;
+
 // One axis of out: where its elements come from.
 struct PadAxis {
     std::int64_t out, x, cache;   // strides, in words
@@ -23,8 +25,8 @@ struct PadParams {
 
 // Where an element of out comes from, found axis by axis.
 struct Source {
-    std::int64_t to = 0, x = 0, cache = 0;
-    bool inside = true, kept = false;
+    std::int64_t to, x, cache;
+    bool inside, kept;
 
     __device__ __forceinline__ void step(const PadAxis& axis, std::int64_t index) {
         to += index * axis.out;
@@ -39,35 +41,90 @@ struct Source {
 // Words that a thread has in flight: short ones are more.
 constexpr int batch_of(int bytes) { return bytes >= 16 ? 4 : 8; }
 
+struct Sources {
+    Source at[kThreads];  // of rows that the block comes to next
+};
+
+// A thread's batch of words, the same of every row: `lanes` apart, the first one at `column`. 32-bit numbers tell, counted
+// from there, where the source and its kept part begin and end, and the row.
+struct Batch {
+    std::int64_t x, cache, out;  // offsets in a row
+    int lanes, first, split, last, end;
+};
+__device__ __forceinline__ Batch batch_at(const PadAxis& axis, std::int64_t dim, std::int64_t column,
+                                          int lanes) {
+    const auto ahead = [&](std::int64_t place) {
+        return static_cast<int>(max(std::int64_t{-1}, min(place - column, std::int64_t{1} << 30)));
+    };
+    const std::int64_t at = column - axis.before;
+    return {(at - axis.kept) * axis.x,
+            at * axis.cache,
+            column * axis.out,
+            lanes,
+            max(0, ahead(axis.before)),
+            ahead(axis.before + axis.kept),
+            ahead(axis.before + axis.inside),
+            ahead(dim)};
+}
+template <class Word>
+__device__ __forceinline__ void copy_batch(const PadParams& p, const Source& row, const Batch& batch) {
+    constexpr int kBatch = batch_of(sizeof(Word));
+    const PadAxis& axis = p.axis[0];
+    const Word* x = static_cast<const Word*>(p.x) + (row.x + batch.x);
+    const Word* cache = static_cast<const Word*>(p.cache) + (row.cache + batch.cache);
+    Word* out = static_cast<Word*>(p.out) + (row.to + batch.out);
+    const int last = row.inside ? batch.last : 0, split = row.kept ? batch.last : batch.split;
+    Word words[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+        const int i = b * batch.lanes;
+        words[b] = Word{};
+        if (i >= batch.first && i < last) words[b] = kit::load(i < split ? cache : x);
+        x += batch.lanes * axis.x;
+        cache += batch.lanes * axis.cache;
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+        if (b * batch.lanes < batch.end) kit::store(out, words[b]);
+        out += batch.lanes * axis.out;
+    }
+}
+
 // What     out = [cache, x] with zeros around
-// Mapping  a thread owns batches of 4 or 8 words along out's innermost axis (kit/elementwise.cuh)
+// Mapping  lanes own batches of 4 or 8 words along out's innermost axis (kit/elementwise.cuh); where a row comes from one
+//          thread finds, of as many rows at once as the block has threads
 // Traffic  cache, x and out once: bound by memory, in words of 16 bytes where the innermost axis is not padded
 // Needs    all strides in words
 template <class Word>
-__global__ void __launch_bounds__(256) concat_pad(const __grid_constant__ PadParams p, kit::RowTiles tiles) {
-    constexpr int kBatch = batch_of(sizeof(Word));
+__global__ void __launch_bounds__(kThreads, 5)
+    concat_pad(const __grid_constant__ PadParams p, kit::RowTiles tiles) {
+    Source(&rows)[kThreads] = kit::block_shared<Sources>().at;
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::for_each_tile<1, kBatch>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
-        Source source;
-        p.rows.each(row, [&](int axis, std::int64_t index) { source.step(p.axis[axis + 1], index); });
-        Word words[kBatch];
-#pragma unroll
-        for (int b = 0; b < kBatch; ++b) {
-            Source own = source;
-            own.step(p.axis[0], column + b * step);
-            words[b] = Word{};
-            if (!own.inside || column + b * step >= tiles.dim) continue;
-            words[b] = kit::load(own.kept ? static_cast<const Word*>(p.cache) + own.cache
-                                          : static_cast<const Word*>(p.x) + own.x);
+    const int lanes = 1 << tiles.lanes_log2, across = lanes * batch_of(sizeof(Word));
+    const unsigned tall = blockDim.x >> tiles.lanes_log2, own = threadIdx.x >> tiles.lanes_log2;
+    const std::int64_t apart = std::int64_t{gridDim.z} * gridDim.y * tall, together = apart * lanes;
+    for (std::int64_t left = std::int64_t{blockIdx.x} * across; left < tiles.dim;
+         left += std::int64_t{gridDim.x} * across) {
+        const std::int64_t column = left + (threadIdx.x & static_cast<unsigned>(lanes - 1));
+        const Batch batch = batch_at(p.axis[0], tiles.dim, column, lanes);
+        for (std::int64_t top = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * tall; top < tiles.rows;
+             top += together) {
+            const std::int64_t row = top + threadIdx.x / tall * apart + threadIdx.x % tall;
+            __syncthreads();
+            if (row < tiles.rows) {
+                Source source{0, 0, 0, true, false};
+                p.rows.each(row, [&](int axis, std::int64_t index) { source.step(p.axis[axis + 1], index); });
+                rows[threadIdx.x] = source;
+            }
+            __syncthreads();
+            unsigned next = own;
+            for (std::int64_t mine = top + own; mine < min(top + together, tiles.rows); mine += apart) {
+                copy_batch<Word>(p, rows[next], batch);
+                next += tall;
+            }
         }
-#pragma unroll
-        for (int b = 0; b < kBatch; ++b) {
-            if (column + b * step < tiles.dim)
-                kit::store(static_cast<Word*>(p.out) + source.to + (column + b * step) * p.axis[0].out,
-                           words[b]);
-        }
-    });
+    }
 }
 
 }  // namespace
