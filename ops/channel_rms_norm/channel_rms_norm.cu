@@ -1,9 +1,10 @@
 // channel_rms_norm on the GPU and in the emulator: policy and launches.
 #include "ops/channel_rms_norm/channel_rms_norm.h"
 
+#include <bit>
 #include <cmath>
 
-#include "ops/channel_rms_norm/kernel.cuh"
+#include "ops/channel_rms_norm/whole_kernel.cuh"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -61,6 +62,74 @@ std::int64_t blocks(const ChannelRmsNorm& op, int places_a_block) {
     return kit::divide_up(op.x.dim(0) * op.x.dim(2), places_a_block);
 }
 
+// Whether x and out are alike and consist of aligned vectors along `axis`, which 32 bits tell apart.
+bool whole_vectors(const ChannelRmsNorm& op, int axis) {
+    const std::int64_t width = 16 / bytes(op.x.dtype, 1);
+    const auto consists = [&](const Tensor& t) {
+        bool whole = t.stride[axis] == 1 && t.shape[axis] % width == 0 &&
+                     reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0;
+        for (int i = 0; i < 3; ++i) {
+            if (i != axis && t.shape[i] > 1)
+                whole = whole && t.stride[i] % width == 0 && t.stride[i] / width >> 31 == 0;
+        }
+        return whole;
+    };
+    return !op.length && op.x.dtype == op.out.dtype && (op.x.dim(0) * op.x.dim(2)) >> 31 == 0 &&
+           consists(op.x) && consists(op.out);
+}
+
+// How whole vectors are shared out, where calls consist of them.
+struct WholePlan {
+    bool whole = false;
+    unsigned threads = kThreads, lanes = 1, blocks = 0, blocks_a_batch = 1;  // the last: places apart
+};
+
+// A warp's lanes hold a place; blocks for all places, or as many as run at a time.
+WholePlan whole_last(const ChannelRmsNorm& op, const DeviceInfo& device) {
+    const std::int64_t vectors = op.x.dim(1) * bytes(op.x.dtype, 1) / 16;
+    WholePlan plan{.whole = whole_vectors(op, 1) && vectors <= kLastVectors};
+    while (plan.lanes < 32 && plan.lanes * kHeld < vectors) plan.lanes *= 2;
+    plan.blocks = static_cast<unsigned>(
+        std::min(blocks(op, kThreads / static_cast<int>(plan.lanes)), std::int64_t{4} * device.sms));
+    return plan;
+}
+
+// As many lanes along a channel as leave room for all channels, fewer where blocks would be.
+WholePlan whole_apart(const ChannelRmsNorm& op, const DeviceInfo& device) {
+    const std::int64_t channels = op.x.dim(1), vectors = op.x.dim(2) * bytes(op.x.dtype, 1) / 16;
+    WholePlan plan{.whole = whole_vectors(op, 2) && channels <= kApartChannels};
+    if (!plan.whole) return plan;
+    plan.threads = channels <= kApartChannels / 4 ? kApartThreads / 2 : kApartThreads;
+    for (plan.lanes = 32;; plan.lanes /= 2) {
+        plan.blocks_a_batch = static_cast<unsigned>(kit::divide_up(vectors, plan.lanes));
+        plan.blocks = static_cast<unsigned>(op.x.dim(0)) * plan.blocks_a_batch;
+        const bool fits = channels <= plan.threads / plan.lanes * kApartHeld;
+        if (plan.lanes == 4 || (fits && plan.blocks >= static_cast<unsigned>(device.sms))) return plan;
+    }
+}
+
+void launch_whole(const ChannelRmsNorm& op, const WholePlan& plan, bool last, Context& context) {
+    const int row = last ? 2 : 1, axis = last ? 1 : 2;
+    const std::int64_t width = 16 / bytes(op.x.dtype, 1);
+    const auto pitch = [&](const Tensor& t, int of) {
+        return t.shape[of] > 1 ? static_cast<unsigned>(t.stride[of] / width) : 0;
+    };
+    const WholeParams p{.call = params(op),
+                        .batch = kit::Divisor::of(last ? op.x.dim(2) : plan.blocks_a_batch),
+                        .x_pitch = {pitch(op.x, 0), pitch(op.x, row)},
+                        .out_pitch = {pitch(op.out, 0), pitch(op.out, row)},
+                        .vectors = static_cast<unsigned>(op.x.dim(axis) / width),
+                        .places = static_cast<unsigned>(op.x.dim(0) * op.x.dim(2)),
+                        .lanes = plan.lanes,
+                        .lanes_log2 = static_cast<unsigned>(std::countr_zero(plan.lanes))};
+    const kit::LaunchShape shape{.grid = dim3(plan.blocks), .block = dim3(plan.threads), .dependent = true};
+    kit::with_wide_type(op.x.dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        if (last) return kit::launch("channels_last", channels_last_whole<T>, shape, context.stream(), p);
+        kit::launch("channels_apart", channels_apart_whole<T>, shape, context.stream(), p);
+    });
+}
+
 const char* decline_last(const ChannelRmsNorm& op, const DeviceInfo&) {
     const bool single = op.x.dim(1) == 1;
     if (!single && (op.x.stride[1] != 1 || op.out.stride[1] != 1))
@@ -68,7 +137,20 @@ const char* decline_last(const ChannelRmsNorm& op, const DeviceInfo&) {
     return blocks(op, kThreads / lanes(op)) >> 31 == 0 ? nullptr : "2^31 blocks or more";
 }
 
+std::string describe_last(const ChannelRmsNorm& op, const DeviceInfo& device) {
+    const WholePlan plan = whole_last(op, device);
+    if (plan.whole)
+        return "lanes=" + std::to_string(plan.lanes) + " a place, blocks=" + std::to_string(plan.blocks) +
+               " whole vectors";
+    const bool vectors = channels_aligned(op.x) && channels_aligned(op.out);
+    return "lanes=" + std::to_string(lanes(op)) +
+           " a place, blocks=" + std::to_string(blocks(op, kThreads / lanes(op))) +
+           (vectors ? " vectors" : " elements");
+}
+
 void launch_last(const ChannelRmsNorm& op, Context& context) {
+    if (const WholePlan plan = whole_last(op, context.info()); plan.whole)
+        return launch_whole(op, plan, true, context);
     const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, kThreads / lanes(op)))),
                                  .block = dim3(kThreads),
                                  .dependent = true};
@@ -78,7 +160,17 @@ void launch_last(const ChannelRmsNorm& op, Context& context) {
     });
 }
 
+std::string describe_apart(const ChannelRmsNorm& op, const DeviceInfo& device) {
+    const WholePlan plan = whole_apart(op, device);
+    if (plan.whole)
+        return "threads=" + std::to_string(plan.threads) + " lanes=" + std::to_string(plan.lanes) +
+               " a channel, blocks=" + std::to_string(plan.blocks) + " whole vectors";
+    return "a thread a place, blocks=" + std::to_string(blocks(op, kThreads));
+}
+
 void launch_apart(const ChannelRmsNorm& op, Context& context) {
+    if (const WholePlan plan = whole_apart(op, context.info()); plan.whole)
+        return launch_whole(op, plan, false, context);
     const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, kThreads))),
                                  .block = dim3(kThreads),
                                  .dependent = true};
@@ -90,22 +182,12 @@ void launch_apart(const ChannelRmsNorm& op, Context& context) {
 
 const RegisterImplementations<ChannelRmsNorm> kKernels{
     kit::kTarget,
-    {{"channels_last", decline_last,
-      +[](const ChannelRmsNorm& op, const DeviceInfo&) {
-          const bool vectors = channels_aligned(op.x) && channels_aligned(op.out);
-          return "lanes=" + std::to_string(lanes(op)) +
-                 " a place, blocks=" + std::to_string(blocks(op, kThreads / lanes(op))) +
-                 (vectors ? " vectors" : " elements");
-      },
-      launch_last},
+    {{"channels_last", decline_last, describe_last, launch_last},
      {"channels_apart",
       +[](const ChannelRmsNorm& op, const DeviceInfo&) -> const char* {
           return blocks(op, kThreads) >> 31 == 0 ? nullptr : "2^31 blocks or more";
       },
-      +[](const ChannelRmsNorm& op, const DeviceInfo&) {
-          return "a thread a place, blocks=" + std::to_string(blocks(op, kThreads));
-      },
-      launch_apart}}};
+      describe_apart, launch_apart}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET
