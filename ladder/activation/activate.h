@@ -45,7 +45,7 @@ inline const char* decline_activation(const Activate& op, DType dtype) {
         if (!starts_aligned(*t, 16)) return "takes tensors that start at a multiple of 16 bytes";
     }
     if (op.add || op.bias || op.front) return "applies a function, and nothing else";
-    if (op.rounding != Activate::Rounding::fused) return "rounds once";
+    if (op.rounding != Rounding::fused) return "rounds once";
     switch (op.activation) {
         case Activation::relu:
         case Activation::sigmoid:

@@ -16,7 +16,7 @@ inline const char* decline_layer_norm(const LayerNorm& op, DType dtype) {
         if (*t) return "normalises, and nothing else";
     }
     if (op.weight_offset != 0.0f) return "multiplies by the weight as it is";
-    return op.rounding == LayerNorm::Rounding::fused ? nullptr : "rounds once";
+    return op.rounding == Rounding::fused ? nullptr : "rounds once";
 }
 
 template <class T>

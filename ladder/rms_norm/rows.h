@@ -16,7 +16,7 @@ inline const char* decline_rms_norm(const RmsNorm& op, DType dtype) {
         if (*t) return "normalises, and nothing else";
     }
     if (op.weight_offset != 0.0f) return "multiplies by the weight as it is";
-    return op.rounding == RmsNorm::Rounding::fused ? nullptr : "rounds once";
+    return op.rounding == Rounding::fused ? nullptr : "rounds once";
 }
 
 // One block a row.

@@ -58,7 +58,7 @@ void launch(const Activate& op, Context& context) {
                      .scale = op.scale ? op.scale.as<const float>() : nullptr,
                      .activation = op.activation,
                      .alpha = op.alpha,
-                     .eager = op.rounding == Activate::Rounding::eager};
+                     .eager = op.rounding == Rounding::eager};
     if (op.x.numel() > 0) launch_part(p, tiles(op.x, op.add, op.bias, out, device), context);
     if (!op.front || op.front.numel() == 0) return;
     const Tensor before = before_results(op);

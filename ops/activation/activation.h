@@ -6,6 +6,7 @@
 
 #include "weft/activation.h"
 #include "weft/contract.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -16,7 +17,6 @@ namespace weft {
 struct Activate {
     static constexpr std::string_view kName = "activation";
     using Activation = weft::Activation;
-    enum class Rounding { fused, eager };
 
     Tensor x{}, add{}, bias{}, front{}, out{}, scale{};
     Activation activation = Activation::silu;

@@ -12,8 +12,8 @@ ActivationResult argument(const Activate& op, double x, const double* terms, int
     double error = 0;
     for (int i = 0; i < count; ++i) {
         x += terms[i];
-        if (op.rounding == Activate::Rounding::eager) x = round_to(op.x.dtype, round_to(DType::fp32, x));
-        if (op.rounding == Activate::Rounding::fused) error += kEps32 * std::fabs(x);
+        if (op.rounding == Rounding::eager) x = round_to(op.x.dtype, round_to(DType::fp32, x));
+        if (op.rounding == Rounding::fused) error += kEps32 * std::fabs(x);
     }
     return {x, error, 0};
 }

@@ -74,7 +74,7 @@ TEST(Activation, EagerRoundsTheSumAndFusedDoesNot) {
     for (const Device device : test::host_devices()) {
         HostTensor x(DType::bf16, {1}, {1}), add(DType::bf16, {1}, {0x1p-8}),
             bias(DType::bf16, {1}, {0x1p-8});
-        for (const auto rounding : {Activate::Rounding::fused, Activate::Rounding::eager}) {
+        for (const auto rounding : {Rounding::fused, Rounding::eager}) {
             HostTensor out(DType::bf16, {1});
             run(Activate{.x = x.on(device),
                          .add = add.on(device),
@@ -82,7 +82,7 @@ TEST(Activation, EagerRoundsTheSumAndFusedDoesNot) {
                          .out = out.on(device),
                          .activation = Activation::relu,
                          .rounding = rounding});
-            EXPECT_EQ(out[0], rounding == Activate::Rounding::eager ? 1 : 1.0078125);
+            EXPECT_EQ(out[0], rounding == Rounding::eager ? 1 : 1.0078125);
         }
     }
 }

@@ -51,7 +51,7 @@ ChannelParams params(const ChannelRmsNorm& op) {
                     .eps = op.eps,
                     .root = static_cast<float>(std::sqrt(static_cast<double>(op.x.dim(1)))),
                     .silu = op.activation == ChannelRmsNorm::Activation::silu,
-                    .eager = op.rounding == ChannelRmsNorm::Rounding::eager};
+                    .eager = op.rounding == Rounding::eager};
     std::copy_n(op.x.stride, 3, p.x_stride);
     std::copy_n(op.out.stride, 3, p.out_stride);
     std::copy_n(op.length.stride, 3, p.length_stride);  // zeros, where it is absent

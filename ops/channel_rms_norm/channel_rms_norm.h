@@ -7,6 +7,7 @@
 
 #include "weft/activation.h"
 #include "weft/contract.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -21,7 +22,6 @@ namespace weft {
 struct ChannelRmsNorm {
     static constexpr std::string_view kName = "channel_rms_norm";
     using Activation = weft::Activation;
-    enum class Rounding { fused, eager };
 
     Tensor x{}, weight{}, bias{}, length{}, out{};
     float eps = 1e-12f;

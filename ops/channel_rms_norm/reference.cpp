@@ -24,7 +24,7 @@ class Place {
     }
 
     void store(std::int64_t c, Oracle& oracle) const {
-        double error = 0, y = op_.rounding == ChannelRmsNorm::Rounding::eager ? stepped(c) : once(c, error);
+        double error = 0, y = op_.rounding == Rounding::eager ? stepped(c) : once(c, error);
         if (op_.activation == ChannelRmsNorm::Activation::silu) apply_silu(y, error);
         oracle.store(op_.out, at(op_.out, c), y, std::isfinite(y) && std::isfinite(error) ? error : 0);
     }

@@ -24,7 +24,7 @@ void launch(const EulerStep& op, Context& context) {
                        .out = kit::vector_rows(op.out, kWidth),
                        .step = op.step,
                        .guidance = op.guidance,
-                       .eager = op.rounding == EulerStep::Rounding::eager};
+                       .eager = op.rounding == Rounding::eager};
     const kit::RowTiles t = tiles(op, device);
     const auto go = [&](auto* type) {
         kit::launch("euler_step", euler_step<std::remove_pointer_t<decltype(type)>>, t.shape(),

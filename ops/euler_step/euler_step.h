@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "weft/contract.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -16,7 +17,6 @@ namespace weft {
 // velocity's dtype, and the last sum to out's, as a chain of PyTorch's eager operators does.
 struct EulerStep {
     static constexpr std::string_view kName = "euler_step";
-    enum class Rounding { fused, eager };
 
     Tensor sample{}, velocity{}, conditional{}, out{};
     float step = 1, guidance = 1;

@@ -14,8 +14,7 @@ struct Computed {
 
 class Chain {
    public:
-    explicit Chain(const EulerStep& op)
-        : eager_(op.rounding == EulerStep::Rounding::eager), dtype_(op.velocity.dtype) {}
+    explicit Chain(const EulerStep& op) : eager_(op.rounding == Rounding::eager), dtype_(op.velocity.dtype) {}
 
     Computed sum(Computed a, Computed b) const { return rounded(a.value + b.value, a.error + b.error); }
     Computed product(float factor, Computed a) const {
@@ -48,9 +47,8 @@ void reference(const EulerStep& op, Oracle& oracle) {
             Computed y = chain.product(op.step, v);
             if (op.sample) {
                 const double value = of(op.sample).value + y.value;
-                y = op.rounding == EulerStep::Rounding::eager
-                        ? Computed{round_to(DType::fp32, value), 0}
-                        : Computed{value, y.error + kEps32 * std::fabs(value)};
+                y = op.rounding == Rounding::eager ? Computed{round_to(DType::fp32, value), 0}
+                                                   : Computed{value, y.error + kEps32 * std::fabs(value)};
             }
             const bool finite = std::isfinite(y.value) && std::isfinite(y.error);
             oracle.store(op.out, row * out.stride + i, y.value, finite ? y.error : 0);

@@ -37,7 +37,7 @@ TEST(EulerStep, RoundsOnceOrAfterEachOperation) {
     for (const Device device : test::host_devices()) {
         HostTensor sample(DType::bf16, {1}, {1}), velocity(DType::bf16, {1}, {1}),
             conditional(DType::bf16, {1}, {1.0078125});
-        const auto result = [&](EulerStep::Rounding rounding) {
+        const auto result = [&](Rounding rounding) {
             HostTensor out(DType::bf16, {1});
             run(EulerStep{.sample = sample.on(device),
                           .velocity = velocity.on(device),
@@ -49,8 +49,8 @@ TEST(EulerStep, RoundsOnceOrAfterEachOperation) {
             return out[0];
         };
         // v = 1 + 2^-8, which bf16 rounds to 1: then 1 + 2^-8, a tie, is 1; unrounded it lies above the tie.
-        EXPECT_EQ(result(EulerStep::Rounding::fused), 1.0078125);
-        EXPECT_EQ(result(EulerStep::Rounding::eager), 1);
+        EXPECT_EQ(result(Rounding::fused), 1.0078125);
+        EXPECT_EQ(result(Rounding::eager), 1);
     }
 }
 

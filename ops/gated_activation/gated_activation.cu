@@ -45,7 +45,7 @@ GateAndUp inputs(const GatedActivation& op, const DeviceInfo& device, int width 
             .gate_bias = kit::vector_rows(op.gate_bias, width),
             .up_bias = kit::vector_rows(op.up_bias, width),
             .activation = op.activation,
-            .eager = op.rounding == GatedActivation::Rounding::eager,
+            .eager = op.rounding == Rounding::eager,
             .dim = op.out.dim(-1)};
 }
 

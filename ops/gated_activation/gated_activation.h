@@ -7,6 +7,7 @@
 
 #include "weft/activation.h"
 #include "weft/families.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -31,7 +32,6 @@ namespace weft {
 struct GatedActivation {
     static constexpr std::string_view kName = "gated_activation";
     using Activation = weft::Activation;
-    enum class Rounding { fused, eager };
 
     Tensor out{}, x{}, gate{}, up{}, scale{}, token_scale{}, group_scale{}, swizzled_scale{};
     Tensor channel_multiplier{}, gate_scale{}, up_scale{}, gate_bias{}, up_bias{};
@@ -59,7 +59,7 @@ inline std::optional<Violation> codes(const GatedActivation& op) {
 
 // What the chain of PyTorch's operators has not.
 inline std::optional<Violation> eager(const GatedActivation& op) {
-    if (op.rounding == GatedActivation::Rounding::fused) return {};
+    if (op.rounding == Rounding::fused) return {};
     const DType dtype = op.x ? op.x.dtype : op.gate.dtype;
     if (dtype == DType::fp4_e2m1) return Violation{"rounding", "expected fused for a gate of NVFP4"};
     if (op.activation == Activation::gelu_quick)

@@ -26,7 +26,7 @@ void reference(const GatedActivation& op, Oracle& oracle) {
                       ups = group_scales({}, op.up_scale, rows.rows, rows.dim);
     NarrowReference out(narrow_fields(op), oracle);
     std::vector<double> y(static_cast<std::size_t>(rows.dim)), error(y.size());
-    const bool eager = op.rounding == GatedActivation::Rounding::eager;
+    const bool eager = op.rounding == Rounding::eager;
     const auto add = [&](const Tensor& bias, std::int64_t at, double& to) {
         if (!bias) return 0.0;
         to += load_element(bias.dtype, bias.data, at);

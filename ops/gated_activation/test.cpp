@@ -87,11 +87,11 @@ TEST(GatedActivation, InfinityAndNanPassThrough) {
 TEST(GatedActivation, RoundsOnceOrAfterEachStep) {
     HostTensor gate(DType::bf16, {1, 1}, {0.3125}), up(DType::bf16, {1, 1}, {1.046875});
     for (const Device device : test::host_devices()) {
-        for (const auto rounding : {GatedActivation::Rounding::fused, GatedActivation::Rounding::eager}) {
+        for (const auto rounding : {Rounding::fused, Rounding::eager}) {
             HostTensor out(DType::bf16, {1, 1});
             run(GatedActivation{
                 .out = out.on(device), .gate = gate.on(device), .up = up.on(device), .rounding = rounding});
-            EXPECT_EQ(out[0], rounding == GatedActivation::Rounding::eager ? 0.189453125 : 0.1884765625);
+            EXPECT_EQ(out[0], rounding == Rounding::eager ? 0.189453125 : 0.1884765625);
         }
     }
     EXPECT_THAT(rejection("gated_activation x=bf16[4,16] out=fp32[4,8] rounding=eager"),

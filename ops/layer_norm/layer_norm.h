@@ -6,6 +6,7 @@
 
 #include "weft/eager_norm.h"
 #include "weft/families.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -26,7 +27,6 @@ namespace weft {
 // README.md says for which PyTorch and which sizes; other sizes are declined.
 struct LayerNorm {
     static constexpr std::string_view kName = "layer_norm";
-    enum class Rounding { fused, eager };
 
     Tensor x{}, weight{}, bias{}, residual{}, gate{}, residual_out{};
     Tensor mod_index{}, mod_scale{}, mod_shift{}, mod_scale2{}, mod_shift2{};

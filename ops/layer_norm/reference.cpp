@@ -15,9 +15,9 @@ struct Moments {
     double mean_error = 0, scale_error = 0;
 };
 
-Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding rounding) {
+Moments moments(const std::vector<double>& r, double eps, Rounding rounding) {
     const auto dim = static_cast<double>(r.size());
-    const double k = rounding == LayerNorm::Rounding::fused ? 52 + dim / 512 : 64 + dim / 64;
+    const double k = rounding == Rounding::fused ? 52 + dim / 512 : 64 + dim / 64;
     double total = 0, magnitude = 0, squares = 0, deviation = 0;
     for (const double v : r) total += v, magnitude += std::fabs(v);
     Moments m;
@@ -35,7 +35,7 @@ Moments moments(const std::vector<double>& r, double eps, LayerNorm::Rounding ro
 void reference(const LayerNorm& op, Oracle& oracle) {
     const std::int64_t rows = row_count(op.x);
     const ReferenceInput input(op);
-    const bool eager = op.rounding != LayerNorm::Rounding::fused;
+    const bool eager = op.rounding != Rounding::fused;
     std::vector<double> y(static_cast<std::size_t>(op.x.dim(-1))), error(y.size());
     std::vector<Stepped> steps(eager ? y.size() : 0);
     for (std::int64_t row = 0; row < rows; ++row) {

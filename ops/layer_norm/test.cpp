@@ -154,7 +154,7 @@ TEST(LayerNorm, EagerRoundsAndMergesInPyTorchsOrder) {
                       .bias = bias.on(kEmulator),
                       .out = out.on(kEmulator),
                       .eps = kEps,
-                      .rounding = LayerNorm::Rounding::eager});
+                      .rounding = Rounding::eager});
         int others = 0;
         for (std::size_t row = 0; row < kRows; ++row) {
             const Running all = moments_in_order(&values[row * dim], dim);

@@ -10,7 +10,7 @@ namespace {
 
 kit::AffinePlan plan(const Modulate& op, const DeviceInfo& device) {
     const Tensor none;
-    const bool eager = op.rounding == Modulate::Rounding::eager;
+    const bool eager = op.rounding == Rounding::eager;
     kit::AffinePlan plan =
         kit::affine_plan({op.x, none, op.scale, op.shift, op.out, eager, &op.index, &op.index}, device);
     plan.params.offset = op.offset;

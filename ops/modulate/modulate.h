@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "weft/contract.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -15,7 +16,6 @@ namespace weft {
 // tensors of one dtype do: offset + scale, the product, the sum.
 struct Modulate {
     static constexpr std::string_view kName = "modulate";
-    enum class Rounding { fused, eager };
 
     Tensor x{}, index{}, scale{}, shift{}, out{};
     float offset = 1.0f;

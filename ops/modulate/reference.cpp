@@ -13,7 +13,7 @@ void reference(const Modulate& op, Oracle& oracle) {
                                  .shift = {op.shift, op.x, op.index},
                                  .out = {op.out, op.x},
                                  .offset = static_cast<double>(op.offset),
-                                 .eager = op.rounding == Modulate::Rounding::eager};
+                                 .eager = op.rounding == Rounding::eager};
     affine.store(row_count(op.x), op.x.dim(-1), oracle);
 }
 

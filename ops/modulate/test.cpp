@@ -58,7 +58,7 @@ TEST(Modulate, RoundsOnceOrAfterEachStep) {
                     .out = Tensor(&out, DType::bf16, {1}, device)};
         run(op);
         EXPECT_EQ(decode(DType::bf16, out), 1.015625);
-        op.rounding = Modulate::Rounding::eager;
+        op.rounding = Rounding::eager;
         run(op);
         EXPECT_EQ(decode(DType::bf16, out), 1.0078125);
     }

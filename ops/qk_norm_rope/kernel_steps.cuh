@@ -88,7 +88,7 @@ __device__ void finish_in_steps(const kit::Rotation& r, const QkNormRopeParams& 
         if (within >= place.count[half]) continue;
         float n = __fmul_rn(unit[half][within], scale);
         if (weight.data != nullptr) {
-            if (p.rounding == QkRounding::eager_cast) n = kit::round_through<T>(n);
+            if (p.rounding == Rounding::eager_cast) n = kit::round_through<T>(n);
             const float w = kit::load_as(weight.dtype, weight.data, begin + place.at[half] + within);
             n = __fmul_rn(n, __fadd_rn(w, p.weight_offset));
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kit/rotary.cuh"
+#include "ops/qk_norm_rope/qk_norm_rope.h"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -38,8 +39,7 @@ inline constexpr int kHeadBlocks = sizeof(T) == 2 ? 2 : 1;
 
 inline constexpr int kMorePairs = 128;  // frequencies beyond those that a kit::Rotation holds
 
-enum class NormOver : int { head, row, none };
-enum class QkRounding : int { fused, eager, eager_cast };  // the latter two: kernel_steps.cuh
+using NormOver = QkNormRope::Norm;
 
 // How kernel_warps.cuh shares a token.
 struct TokenWarps {
@@ -68,7 +68,7 @@ struct QkNormRopeParams {
     std::int64_t prefix, start;
     int section2, section3;
     bool alternate;
-    QkRounding rounding;
+    Rounding rounding;  // not fused: kernel_steps.cuh
     bool wide_tables, addcmul;
     float factors[2];  // over counts, as PyTorch computes them
     bool keep;         // L2 keeps Q and K after all else (kit::L2Policy)

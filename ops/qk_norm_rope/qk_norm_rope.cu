@@ -83,7 +83,7 @@ float mean_factor(const QkNormRope& op, const Tensor& heads) {
 }
 // The order of a sum of squares is part of PyTorch's bits, and depends on the sizes: here is that of 32 threads a row.
 const char* decline_steps(const QkNormRope& op) {
-    if (op.rounding == QkNormRope::Rounding::fused || op.norm == QkNormRope::Norm::none) return nullptr;
+    if (op.rounding == Rounding::fused || op.norm == QkNormRope::Norm::none) return nullptr;
     for (const Tensor* heads : {&op.q, &op.k}) {
         const NormRows n = norm_rows(op, *heads);
         if (!*heads || n.rows * n.dim == 0) continue;
@@ -127,7 +127,7 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
         .rounds = plan.rounds,
         .block_tokens = static_cast<unsigned>(plan.block_tokens),
         .turn_stride = kit::turn_units(r) * kit::kTurnWidth,
-        .norm = static_cast<NormOver>(op.norm),
+        .norm = op.norm,
         .eps = op.eps,
         .weight_offset = op.weight_offset,
         .counts = {static_cast<float>(row ? q_heads * head_dim : head_dim),
@@ -137,7 +137,7 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
         .section2 = static_cast<int>(op.section2),
         .section3 = static_cast<int>(op.section3),
         .alternate = op.sections == QkNormRope::Sections::alternate,
-        .rounding = static_cast<QkRounding>(op.rounding),
+        .rounding = op.rounding,
         .wide_tables = (op.cos ? op.cos : op.head_cos).dtype == DType::fp32,
         .addcmul = op.addcmul,
         .factors = {mean_factor(op, op.q), mean_factor(op, op.k)},
@@ -195,7 +195,7 @@ void launch_as(const QkNormRope& op, Context& context) {
     const HeadPlan planned = plan(op, context.info());
     if (planned.blocks == 0 || op.head_dim() == 0) return;
     const HeadCall call = head_call(op, planned, context);
-    const bool steps = op.rounding != QkNormRope::Rounding::fused;
+    const bool steps = op.rounding != Rounding::fused;
     const auto kernel = steps           ? qk_norm_rope<T, false, true>
                         : all_whole(op) ? qk_norm_rope<T, true, false>
                                         : qk_norm_rope<T, false, false>;
@@ -217,7 +217,7 @@ HeadPlan token_plan(const QkNormRope& op) {
 }
 const char* decline_token(const QkNormRope& op, const DeviceInfo&) {
     if (op.norm == QkNormRope::Norm::none) return "there is no norm";
-    if (op.rounding != QkNormRope::Rounding::fused) return "PyTorch's bits";
+    if (op.rounding != Rounding::fused) return "PyTorch's bits";
     if (op.v || op.k_cache) return "values, or a cache";
     if (!all_whole(op)) return "heads are not whole, aligned vectors";
     for (const Tensor* t : {&op.q_weight, &op.k_weight, &op.head_cos, &op.head_sin}) {
@@ -274,7 +274,7 @@ WarpPlan warp_plan(const QkNormRope& op, const DeviceInfo& device) {
 }
 const char* decline_warps(const QkNormRope& op, const DeviceInfo& device) {
     if (op.norm == QkNormRope::Norm::row) return "a norm of all heads";
-    if (op.rounding != QkNormRope::Rounding::fused) return "PyTorch's bits";
+    if (op.rounding != Rounding::fused) return "PyTorch's bits";
     if (op.head_cos) return "tables of heads";
     if (!all_whole(op)) return "heads are not whole, aligned vectors";
     if (head_units(op) > 32) return "heads of more than 512 elements";

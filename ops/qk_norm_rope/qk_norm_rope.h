@@ -9,6 +9,7 @@
 
 #include "weft/families.h"
 #include "weft/narrow.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -44,7 +45,6 @@ struct QkNormRope {
     enum class Norm { head, row, none };
     enum class Pairs { half, interleaved };
     enum class Sections { blocks, alternate };
-    enum class Rounding { fused, eager, eager_cast };
 
     Tensor q{}, k{}, v{}, q_out{}, k_out{}, v_out{}, q_weight{}, k_weight{};
     Tensor positions{}, cos{}, sin{}, frequencies{}, head_cos{}, head_sin{}, positions2{}, positions3{};
@@ -143,7 +143,7 @@ inline std::optional<Violation> rotation(const QkNormRope& op) {
 }
 
 inline std::optional<Violation> steps(const QkNormRope& op) {
-    if (op.rounding == QkNormRope::Rounding::fused) {
+    if (op.rounding == Rounding::fused) {
         if (!op.addcmul) return {};
         return Violation{"addcmul", "expected false with rounding=fused: nothing is rounded before the sum"};
     }
@@ -152,7 +152,7 @@ inline std::optional<Violation> steps(const QkNormRope& op) {
     if (table.dtype != op.q.dtype && table.dtype != DType::fp32)
         return Violation{op.cos ? "cos" : "head_cos", "expected q's dtype or fp32 with rounding=eager, got " +
                                                           std::string(name(table.dtype))};
-    if (op.rounding == QkNormRope::Rounding::eager) return {};
+    if (op.rounding == Rounding::eager) return {};
     if (op.weight_offset != 0.0f)
         return Violation{"weight_offset", "expected 0 with rounding=eager_cast: the chain has no offset"};
     for (const auto& [field, weight] :

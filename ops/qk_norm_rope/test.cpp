@@ -78,7 +78,6 @@ TEST(QkNormRope, RoundsOnceOrAfterEachStep) {
     for (int i = 0; i < 16 * 128; ++i) q.set(i, 1);
     for (int i = 0; i < 128; ++i) weight.set(i, 1.0078125);
     for (int i = 0; i < 16 * 64; ++i) cos.set(i, 1.0078125), sin.set(i, 1.03125);
-    using Rounding = QkNormRope::Rounding;
     for (const Device device : test::host_devices()) {
         for (const auto norm : {QkNormRope::Norm::head, QkNormRope::Norm::row}) {
             for (const auto rounding : {Rounding::fused, Rounding::eager, Rounding::eager_cast}) {
@@ -111,7 +110,6 @@ TEST(QkNormRope, RoundsOnceOrAfterEachStep) {
 
 // 1.0625 + 2^-12 is nearer to 1.125 than to 1, its neighbours in fp8_e4m3. In bf16 it is 1.0625, halfway between them.
 TEST(QkNormRope, AStepRoundsBeforeACacheOfFewerBits) {
-    using Rounding = QkNormRope::Rounding;
     HostTensor q(DType::bf16, {1, 1, 2}, {1.0625, 1}), cos(DType::bf16, {1, 1}, {1}),
         sin(DType::bf16, {1, 1}, {-0x1p-12}), slots(DType::int64, {1}, {0});
     for (const Device device : test::host_devices()) {

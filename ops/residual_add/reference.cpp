@@ -12,7 +12,7 @@ void reference(const ResidualAdd& op, Oracle& oracle) {
                                  .scale = {op.gate, op.x, op.index},
                                  .shift = {op.residual, op.x},
                                  .out = {op.out, op.x},
-                                 .eager = op.rounding == ResidualAdd::Rounding::eager};
+                                 .eager = op.rounding == Rounding::eager};
     affine.store(row_count(op.x), op.x.dim(-1), oracle);
 }
 

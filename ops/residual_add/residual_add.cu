@@ -9,7 +9,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 kit::AffinePlan plan(const ResidualAdd& op, const DeviceInfo& device) {
-    const bool eager = op.rounding == ResidualAdd::Rounding::eager;
+    const bool eager = op.rounding == Rounding::eager;
     return kit::affine_plan({op.x, op.bias, op.gate, op.residual, op.out, eager, &op.index}, device);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "weft/contract.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -15,7 +16,6 @@ namespace weft {
 // rounding=eager rounds after each step, as PyTorch's operators on tensors of one dtype do.
 struct ResidualAdd {
     static constexpr std::string_view kName = "residual_add";
-    enum class Rounding { fused, eager };
 
     Tensor x{};         // [..., dim]
     Tensor residual{};  // [..., dim]

@@ -55,7 +55,7 @@ TEST(ResidualAdd, RoundsAfterEachStepWhereAsked) {
                         .bias = Tensor(&bias, DType::bf16, {1}, device),
                         .gate = {},
                         .out = Tensor(&out, DType::bf16, {1}, device),
-                        .rounding = ResidualAdd::Rounding::eager});
+                        .rounding = Rounding::eager});
         EXPECT_EQ(decode(DType::bf16, out), 1.0);
     }
     EXPECT_THAT(rejection("residual_add x=bf16[4,8] residual=fp32[4,8] out=bf16 rounding=eager"),

@@ -14,8 +14,7 @@ void reference(const RmsNorm& op, Oracle& oracle) {
     const std::int64_t rows = row_count(op.x);
     const ReferenceInput input(op);
     const auto dim = static_cast<double>(op.x.dim(-1));
-    const bool eager = op.rounding != RmsNorm::Rounding::fused,
-               cast = op.rounding == RmsNorm::Rounding::eager_cast;
+    const bool eager = op.rounding != Rounding::fused, cast = op.rounding == Rounding::eager_cast;
     const double k = eager ? 48 : 32 + dim / 1024;
     std::vector<double> y(static_cast<std::size_t>(op.x.dim(-1))), error(y.size());
     std::vector<Stepped> steps(eager ? y.size() : 0);

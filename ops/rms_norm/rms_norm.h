@@ -6,6 +6,7 @@
 
 #include "weft/eager_norm.h"
 #include "weft/families.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -29,7 +30,6 @@ namespace weft {
 // README.md says for which PyTorch and which sizes; other sizes are declined.
 struct RmsNorm {
     static constexpr std::string_view kName = "rms_norm";
-    enum class Rounding { fused, eager, eager_cast };
 
     Tensor x{}, weight{}, bias{}, residual{}, gate{}, residual_out{};
     Tensor mod_index{}, mod_scale{}, mod_shift{}, mod_scale2{}, mod_shift2{};

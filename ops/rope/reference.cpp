@@ -31,7 +31,7 @@ void reference(const Rope& op, Oracle& oracle) {
             const auto store = [&](std::int64_t i, double value, double error) {
                 oracle.store(op.out, to + i, value, error);
             };
-            if (op.rounding == Rope::Rounding::fused) {
+            if (op.rounding == Rounding::fused) {
                 kit::rotate_head(op, head_dim, position, load, store);
             } else {
                 const auto round = [&](double y) { return round_to(op.cos.dtype, round_to(DType::fp32, y)); };

@@ -71,7 +71,7 @@ void launch_as(const Rope& op, Context& context) {
     RopeParams p = parameters(op, planned, context.info());
     const bool whole = kit::heads_whole(op.x.dim(-1), op.rotated()) &&
                        kit::rows_aligned(op.x, kit::kTurnWidth) && kit::rows_aligned(op.out, kit::kTurnWidth);
-    const bool steps = op.rounding == Rope::Rounding::eager;
+    const bool steps = op.rounding == Rounding::eager;
     const auto kernel = steps ? (whole ? rope<T, true, true> : rope<T, false, true>)
                               : (whole ? rope<T, true, false> : rope<T, false, false>);
     const kit::LaunchShape shape{

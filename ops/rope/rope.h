@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "weft/families.h"
+#include "weft/rounding.h"
 
 namespace weft {
 
@@ -23,7 +24,6 @@ namespace weft {
 struct Rope {
     static constexpr std::string_view kName = "rope";
     enum class Pairs { half, interleaved };
-    enum class Rounding { fused, eager };
 
     Tensor x{}, out{}, positions{}, cos{}, sin{};
     Pairs pairs = Pairs::half;

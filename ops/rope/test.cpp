@@ -142,14 +142,14 @@ TEST(Rope, RoundsOnceOrAfterEachStep) {
     HostTensor x(DType::bf16, {1, 1, 1, 2}, {1.0078125, 1.0078125}), cos(DType::bf16, {1, 1}, {1.0078125}),
         sin(DType::bf16, {1, 1}, {1.03125});
     for (const Device device : test::host_devices()) {
-        for (const auto rounding : {Rope::Rounding::fused, Rope::Rounding::eager}) {
+        for (const auto rounding : {Rounding::fused, Rounding::eager}) {
             HostTensor out(DType::bf16, {1, 1, 1, 2});
             run(Rope{.x = x.on(device),
                      .out = out.on(device),
                      .cos = cos.on(device),
                      .sin = sin.on(device),
                      .rounding = rounding});
-            EXPECT_EQ(out[0], rounding == Rope::Rounding::eager ? -0.0234375 : -0.023681640625);
+            EXPECT_EQ(out[0], rounding == Rounding::eager ? -0.0234375 : -0.023681640625);
         }
     }
     EXPECT_THAT(rejection("rope x=bf16[1,3,2,8] out=bf16[1,3,2,8] rounding=eager"),

@@ -7,6 +7,7 @@
 
 #include "kit/narrow_reference.h"
 #include "weft/oracle.h"
+#include "weft/rounding.h"
 #include "weft/row_map.h"
 
 namespace weft {
@@ -57,7 +58,7 @@ class ReferenceInput {
           residual_(op.residual, op.x),
           gate_(op.gate, op.x),
           sum_(op.residual_out, op.x),
-          eager_(op.rounding != Op::Rounding::fused) {}
+          eager_(op.rounding != Rounding::fused) {}
 
     std::vector<double> row(std::int64_t row, Oracle& oracle) const {
         std::vector<double> r(static_cast<std::size_t>(x_.tensor().dim(-1)));

@@ -6,6 +6,7 @@
 
 #include "kit/head_reference.h"
 #include "kit/stepped.h"
+#include "weft/rounding.h"
 
 namespace weft::kit {
 
@@ -16,7 +17,7 @@ struct SteppedHeads {
     HeadValues& heads;
     std::vector<Stepped> at;
     DType dtype = op.q.dtype;
-    bool eager = op.rounding != Op::Rounding::fused;
+    bool eager = op.rounding != Rounding::fused;
 
     SteppedHeads(const Op& of, HeadValues& h) : op(of), heads(h) {
         for (const double v : h.value) at.push_back(Stepped::exact(v));
@@ -25,7 +26,7 @@ struct SteppedHeads {
         if (!eager)
             return heads.normalise(count, static_cast<double>(op.eps), weight,
                                    static_cast<double>(op.weight_offset));
-        const bool cast = weight && op.rounding == Op::Rounding::eager_cast;
+        const bool cast = weight && op.rounding == Rounding::eager_cast;
         for (std::size_t first = 0; first < at.size(); first += static_cast<std::size_t>(count)) {
             double squares = 0;
             const auto last = first + static_cast<std::size_t>(count);

@@ -20,7 +20,7 @@ const OpEntry& marking() {
         marks.launch = +[](const EulerStep& op, Context& context) {
             sites::reached[1] |= sites::kHere;
             if (op.sample && op.sample.data == op.out.data) sites::reached[2] |= sites::kHere;
-            if (op.rounding == EulerStep::Rounding::eager) sites::reached[3] |= sites::kHere;
+            if (op.rounding == Rounding::eager) sites::reached[3] |= sites::kHere;
             plain.launch(&op, context);
         };
         entry.implementations[0] = {marks};

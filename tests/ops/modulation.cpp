@@ -93,7 +93,7 @@ void expect_both_modes() {
             op.mod_shift2 = mod.on(device);
             op.out = out.on(device), op.out2 = out2.on(device);
             op.eps = 0;
-            op.rounding = eager ? Op::Rounding::eager : Op::Rounding::fused;
+            op.rounding = eager ? Rounding::eager : Rounding::fused;
             run(op);
             EXPECT_EQ(out[0], eager ? 1 : 1.0078125);
             EXPECT_EQ(out2[0], 1);
