@@ -105,7 +105,7 @@ __device__ __forceinline__ void store_result(const NormParams& p, const Piece& p
                                              unsigned channel, const float (&values)[kWidth]) {
     const std::int64_t to = piece.out + offset<kWhole>(p, p.out_stride, p.out_gap, vector, channel);
     if constexpr (kWhole) {
-        store_whole_vector(static_cast<T*>(p.out) + to, values);
+        kit::store_aligned(static_cast<T*>(p.out) + to, kit::from_floats<T>(values));
     } else {
         const int count = elements(p, vector, channel);
         if (p.out_stride[2] == 1)

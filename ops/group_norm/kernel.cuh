@@ -10,7 +10,6 @@
 #include "kit/elementwise.cuh"
 #include "kit/moments.cuh"
 #include "kit/ptx/atomic.cuh"
-#include "kit/ptx/whole_store.cuh"
 #include "kit/reduce.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -171,16 +170,6 @@ __device__ __forceinline__ void activate(const NormParams& p, float (&values)[N]
     if (!p.silu) return;
 #pragma unroll
     for (float& value : values) value = kit::silu(value);
-}
-
-// Whole vectors, of which the compiler keeps each one access.
-template <class T, int N>
-__device__ __forceinline__ void store_whole_vector(T* to, const float (&values)[N]) {
-    using Words = kit::Words<T, N>;
-    const Words words = kit::as_words(kit::from_floats<T>(values));
-#pragma unroll
-    for (int i = 0; i < Words::kCount; ++i)
-        kit::store_whole(reinterpret_cast<typename Words::Word*>(to) + i, words.at[i]);
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kThreads, 4) norm_last(const __grid_constant__
             activate(p, values);
             const std::int64_t to = out + (place + std::int64_t{b} * s.rows) * p.out_stride[2];
             if constexpr (kColumn == kWidth) {
-                store_whole_vector(static_cast<T*>(p.out) + to, values);
+                kit::store_aligned(static_cast<T*>(p.out) + to, kit::from_floats<T>(values));
             } else {
                 kit::store_floats(p.out_dtype, p.out, to, values, kColumn, p.out_aligned);
             }

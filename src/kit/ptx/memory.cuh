@@ -81,6 +81,11 @@ void store_checked(V* address, const V& value) {
     emulator::check_aligned("vector store", address, sizeof(V));
     *reinterpret_cast<Raw<V>*>(address) = to_raw(value);
 }
+#else
+// As one number: four words, which a store of 16 bytes is to the compiler, are not always joined again; in loops of several
+// stores, and behind branches, it was seen to leave the four. A number of 128 bits is never taken apart.
+template <typename V>
+using Stored = std::conditional_t<sizeof(V) == 16, unsigned __int128, Raw<V>>;
 #endif
 
 }  // namespace detail
@@ -157,7 +162,10 @@ __device__ __forceinline__ void store(V* address, const V& value) {
 #if defined(WEFT_EMULATOR)
     detail::store_checked(address, value);
 #else
-    *reinterpret_cast<detail::Raw<V>*>(address) = detail::to_raw(value);
+    static_assert(std::is_trivially_copyable_v<V>);
+    detail::Stored<V> raw;
+    memcpy(&raw, static_cast<const void*>(&value), sizeof(V));
+    *reinterpret_cast<detail::Stored<V>*>(address) = raw;
 #endif
 }
 
