@@ -10,7 +10,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 // Layer norms without a bias are not many, and lose nothing in the kernels of those with one.
-constexpr RowKernels kForms{.plain = false, .beside = true};
+constexpr RowKernels kForms{.plain = false, .beside = true, .wide = true};
 
 void launch(const LayerNorm& op, Context& context) {
     kit::launch_norm<kForms>("layer_norm", op, context, [](auto* type, auto width, auto vectors, auto form) {
@@ -19,7 +19,7 @@ void launch(const LayerNorm& op, Context& context) {
 }
 
 const char* decline_eager(const LayerNorm& op, const DeviceInfo&) {
-    if (op.rounding == LayerNorm::Rounding::fused) return "only for rounding=eager";
+    if (op.rounding == Rounding::fused) return "only for rounding=eager";
     if (op.x.dim(-1) % 4 != 0 || op.x.dim(-1) > std::int64_t{1} << 24) {
         return "PyTorch's order of summation is reproduced for dim a multiple of 4 up to 2^24";
     }
@@ -40,8 +40,7 @@ const RegisterImplementations<LayerNorm> kKernels{
     kit::kTarget,
     {{"rows",
       [](const LayerNorm& op, const DeviceInfo&) -> const char* {
-          return op.rounding == LayerNorm::Rounding::fused ? kit::decline_norm(op)
-                                                           : "only for rounding=fused";
+          return op.rounding == Rounding::fused ? kit::decline_norm(op) : "only for rounding=fused";
       },
       kit::norm_config<kForms, LayerNorm>, launch},
      {"eager", decline_eager, [](const LayerNorm&, const DeviceInfo&) { return std::string("lanes=128"); },

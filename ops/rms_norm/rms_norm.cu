@@ -13,7 +13,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 // A bias is a shift: that of a modulation, or in fp32 a mixed kernel's.
-constexpr RowKernels kForms{.biased_fp8 = false, .beside = true};
+constexpr RowKernels kForms{.biased_fp8 = false, .beside = true, .wide = true};
 
 void launch(const RmsNorm& op, Context& context) {
     kit::launch_norm<kForms>("rms_norm", op, context, [](auto* type, auto width, auto vectors, auto form) {
@@ -40,7 +40,7 @@ EagerThreads eager_threads(const RowProblem& rows) {
 }
 
 const char* decline_eager(const RmsNorm& op, const DeviceInfo&) {
-    if (op.rounding == RmsNorm::Rounding::fused) return "only for rounding=eager and eager_cast";
+    if (op.rounding == Rounding::fused) return "only for rounding=eager and eager_cast";
     const RowProblem rows = kit::norm_problem(op, {}, kit::RowsBy::strides);
     if (rows.dim % 4 != 0 || rows.dim < 128 || rows.dim > 130560) {
         return "PyTorch's order of summation is reproduced for dim a multiple of 4 from 128 to 130560";
@@ -60,7 +60,7 @@ void launch_eager(const RmsNorm& op, Context& context) {
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("rms_norm_eager", rms_norm_eager_kernel<std::remove_pointer_t<decltype(type)>>,
                     kit::row_launch(plan, rows), context.stream(), p, static_cast<unsigned>(threads.width),
-                    factor, op.rounding == RmsNorm::Rounding::eager_cast && op.weight);
+                    factor, op.rounding == Rounding::eager_cast && op.weight);
     });
 }
 
@@ -68,7 +68,7 @@ const RegisterImplementations<RmsNorm> kKernels{
     kit::kTarget,
     {{"rows",
       [](const RmsNorm& op, const DeviceInfo&) -> const char* {
-          return op.rounding == RmsNorm::Rounding::fused ? kit::decline_norm(op) : "only for rounding=fused";
+          return op.rounding == Rounding::fused ? kit::decline_norm(op) : "only for rounding=fused";
       },
       kit::norm_config<kForms, RmsNorm>, launch},
      {"eager", decline_eager,

@@ -202,7 +202,7 @@ TEST(RmsNorm, EagerRoundsAndSumsInPyTorchsOrder) {
                     .out = out.on(kEmulator),
                     .eps = kEps,
                     .weight_offset = kOffset,
-                    .rounding = RmsNorm::Rounding::eager});
+                    .rounding = Rounding::eager});
         const float share = static_cast<float>(rows) / static_cast<float>(rows * dim);
         int others = 0;
         for (std::size_t row = 0; row < rows; ++row) {
@@ -227,6 +227,8 @@ TEST(RmsNorm, RowsOfACluster) {
         "out=fp8_e4m3[2,65536] token_scale=fp32[2]",
         "rows", "vectors=4x8 rows=1 cluster=4");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows",
+                       "cluster=4 wide");
+    test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=fp16[2,65536]", "rows",
                        "cluster=4 beside");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=int8[2,65536] token_scale=fp32[2]",
                        "rows", "cluster=4 mixed");
@@ -238,7 +240,7 @@ TEST(RmsNorm, OperandsBesideTheRow) {
     const struct {
         const char *line, *config;
     } kCalls[] = {
-        {"rms_norm x=fp16[9,128] weight=fp32[128] out=fp16[9,128]", "vectors=1x8"},
+        {"rms_norm x=fp16[9,128] weight=bf16[128] out=fp16[9,128]", "vectors=1x8"},
         {"rms_norm x=bf16[3,40] weight=bf16[40] mod_scale=fp32[3,40] mod_shift=fp16[40] out=bf16[3,40] "
          "mod_offset=1",
          "vectors=1x8"},
@@ -286,6 +288,27 @@ TEST(RmsNorm, OperandsBesideTheRow) {
         test::expect_right(line, "rows", config);
         test::expect_right(line, "rows", "beside");
     }
+}
+// Weights of fp32 and nothing else that is not stored as the row is: with and without what may be there, one, two and four
+// vectors a thread.
+TEST(RmsNorm, WeightsOfFp32) {
+    const struct {
+        const char *line, *config;
+    } kCalls[] = {
+        {"rms_norm x=fp16[9,128] weight=fp32[128] out=fp16[9,128] weight_offset=1", "vectors=1x8"},
+        {"rms_norm x=bf16[600,408] weight=fp32[408] residual=bf16[600,408] gate=bf16[408] "
+         "residual_out=bf16[600,408] out=bf16[600,408]",
+         "vectors=4x8"},
+        {"rms_norm x=bf16[7,5000] weight=fp32[5000] residual=bf16[7,5000] out=@residual", "vectors=2x8"},
+        {"rms_norm x=bf16[2,300,416] mod_scale=fp32[2,1,416] out=bf16[2,300,416]", "vectors=4x8"},
+    };
+    for (const auto& [line, config] : kCalls) {
+        test::expect_right(line, "rows", config);
+        test::expect_right(line, "rows", "wide");
+    }
+    for (const char* other : {"bias=fp32[128]", "out2=bf16[9,128]", "mod_shift=fp32[128]"})
+        test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] " + std::string(other), "rows",
+                           "beside");
 }
 // What differs in dtype from its residual, goes to other codes than e4m3, has rows along three axes, or two outputs that no
 // thread has room for, is mixed.

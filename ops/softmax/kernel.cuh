@@ -73,8 +73,8 @@ __device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
 template <bool kRagged>
 __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
     kit::Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    kit::MixedRow<kRagged> row(group, p.shape, p.places, p.in, p.out);
-    row.load();
+    kit::MixedRow<kRagged> row(group, p.shape, p.places, p.in);
+    row.load({}, 0.0f);
     group.begin();
 
     MaximumAndSum part{-INFINITY, 0.0f};
@@ -95,12 +95,11 @@ __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
     });
     const MaximumAndSum all = group.reduce(part, Merge{});
     const float inverse = inverse_of(all.sum);
-    kit::store_mixed(row, group, {.out = p.out}, nullptr,
-                     [&](const kit::OctetPlace&, float (&x)[kOctet], bool) {
-#pragma unroll
-                         for (float& value : x)
-                             value = kit::exp2_approximate(fmaf(value, p.scale, -all.reference())) * inverse;
-                     });
+    kit::store_mixed(row, group, {.out = p.out}, nullptr, [&] {
+        row.combine_next({}, 0.0f, [&](float x, float) {
+            return kit::exp2_approximate(fmaf(x, p.scale, -all.reference())) * inverse;
+        });
+    });
 }
 
 // What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf

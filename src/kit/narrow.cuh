@@ -88,13 +88,10 @@ __device__ __forceinline__ bool has_nan(DType codes) {
 template <int N>
 __device__ __forceinline__ float amax_of(DType codes, const float (&values)[N]) {
     float amax = 0.0f;
-    if (has_nan(codes)) {
+    // Not two loops behind a branch: where values are in turns, the compiler would keep them in memory.
 #pragma unroll
-        for (const float value : values) amax = fmaxf(amax, fabsf(value));
-    } else {
-#pragma unroll
-        for (const float value : values) amax = max_or_nan(amax, fabsf(value));
-    }
+    for (const float value : values)
+        amax = has_nan(codes) ? fmaxf(amax, fabsf(value)) : max_or_nan(amax, fabsf(value));
     return amax;
 }
 

@@ -9,23 +9,20 @@ namespace weft::inline WEFT_TARGET::kit {
 // Of a row, that a thread holds at a time.
 inline constexpr int kOctets = weft::detail::kMixedVectors;
 
-// use(octet) of the first; the next becomes the first then, and the first the last.
-template <int kCount, class F>
-__device__ __forceinline__ void turn(float (&octets)[kCount][kOctet], F use) {
-    use(octets[0]);
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) {
-        const float first = octets[0][i];
-#pragma unroll
-        for (int next = 1; next < kCount; ++next) octets[next - 1][i] = octets[next][i];
-        octets[kCount - 1][i] = first;
-    }
-}
 // use(slot, octet) for one after the other by one copy of its code, which finds each in the first one's registers.
 template <int kCount, class F>
 __device__ __forceinline__ void in_turn(float (&octets)[kCount][kOctet], F use) {
 #pragma unroll 1
-    for (int v = 0; v < kCount; ++v) turn(octets, [&](float (&octet)[kOctet]) { use(v, octet); });
+    for (int v = 0; v < kCount; ++v) {
+        use(v, octets[0]);
+#pragma unroll
+        for (int i = 0; i < kOctet; ++i) {
+            const float first = octets[0][i];
+#pragma unroll
+            for (int next = 1; next < kCount; ++next) octets[next - 1][i] = octets[next][i];
+            octets[kCount - 1][i] = first;
+        }
+    }
 }
 
 // What a thread has of an operand: as it is stored, where two-byte elements take the first half of an octet; or in fp32.
@@ -81,39 +78,6 @@ __device__ __forceinline__ void fetch_whole(const char* octet, float (&to)[kOcte
     }
 }
 
-// An octet that begins `past` bytes behind an address of whole 16 bytes: by the vectors around it, all of which may be read.
-// First their words, which of two-byte elements fill `to`:
-template <bool kWide, class... Policy>
-__device__ __forceinline__ void fetch_around(const char* octet, unsigned past,
-                                             unsigned (&words)[kWide ? 12 : kOctet], Policy... policy) {
-    const auto* vectors = reinterpret_cast<const uint4*>(octet - past);
-#pragma unroll
-    for (int i = 0; i < (kWide ? 3 : 2); ++i) {
-        const uint4 vector = kit::load(vectors + i, policy...);
-        words[4 * i] = vector.x, words[4 * i + 1] = vector.y;
-        words[4 * i + 2] = vector.z, words[4 * i + 3] = vector.w;
-    }
-}
-// Then the octet's own, which come to lie at the front.
-template <int kWords>
-__device__ __forceinline__ void move_to_front(unsigned (&words)[kWords], unsigned past) {
-#pragma unroll
-    for (int i = 0; i + 1 < kWords; ++i) words[i] = (past & 4) != 0 ? words[i + 1] : words[i];
-#pragma unroll
-    for (int i = 0; i + 2 < kWords; ++i) words[i] = (past & 8) != 0 ? words[i + 2] : words[i];
-    if constexpr (kWords == kOctet) {  // of two-byte elements
-#pragma unroll
-        for (int i = 0; i < kOctet / 2; ++i)
-            words[i] = static_cast<unsigned>((std::uint64_t{words[i + 1]} << 32 | words[i]) >> past % 4 * 8);
-    }
-}
-
-template <int kWords>
-__device__ __forceinline__ void as_octet(const unsigned (&words)[kWords], float (&to)[kOctet]) {
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) to[i] = __uint_as_float(words[i]);
-}
-
 template <class T>
 __device__ __forceinline__ void widen_octet(float (&octet)[kOctet]) {
     // From the last word on: none is overwritten before it was read. Words, for a compiler that sees all elements of
@@ -146,9 +110,11 @@ __device__ __forceinline__ void fill_octet(float value, float (&octet)[kOctet]) 
 
 // An operand's row for the thread's row of x.
 struct OctetRow {
-    char* data = nullptr;  // where its octets begin, perhaps before its first element
+    // Where its octets begin, perhaps before its first element; null: every element is `fill`.
+    char* data = nullptr;
     DType dtype = DType::fp32;
-    unsigned past = 0;  // bytes that its octets begin behind where a vector may; 0: they are vectors
+    bool aligned = true;  // its octets are vectors
+    float fill = 0.0f;
 };
 
 }  // namespace weft::inline WEFT_TARGET::kit

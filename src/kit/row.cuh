@@ -42,21 +42,16 @@ class Row {
     template <class Meanwhile>
     __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
         // Known where the form says what is there, and not only what may be.
-        constexpr bool kKnown = !fills_registers(V) && !kForm.beside;
+        constexpr bool kKnown = !fills_registers(V) && !kForm.beside && !kForm.wide;
         const bool sum = kForm.residual && (kKnown || in.residual.data != nullptr);
         RowSlice<T, N, V> residual;
-        SideSlice<kForm.beside && !kLate ? V : 1> gate;
+        SideSlice<kForm.beside ? V : 1> gate;
         const L2Policy policy = l2_policy(in.keep);
         const bool gated = in.gate.data != nullptr;
         x_.load(part, in.x, policy);
         if (sum) residual.load(part, in.residual, policy);
-        if (kForm.beside && !kLate && sum && gated) gate.load_or(1.0f, part, in.gate);
+        if (kForm.beside && sum && gated) gate.load_or(1.0f, part, in.gate);
         part.at.settle();
-        if constexpr (kLate) {
-            meanwhile();
-            if (sum) add_in_turn(in, residual);
-            return;
-        }
         if (kRoom) meanwhile();
         if (sum) {
             if (gated) [[unlikely]] {
@@ -78,19 +73,6 @@ class Row {
         });
     }
 
-    // The same for one vector after the other by one copy of its code: use(slot, whether the row reaches it, index, values).
-    template <class F>
-    __device__ __forceinline__ void in_turn(F use) {
-#pragma unroll 1
-        for (int v = 0; v < V; ++v) {
-            float x[N];
-            to_floats(as_vector<T, N>(x_.first()), x);
-            use(v, (part.first + v * part.step) * N < static_cast<int>(part.dim), part.template index<N>(v),
-                x);
-            x_.turn();
-        }
-    }
-
     // The thread's part of the sum of f(x) over the row: two chains of additions, for latency and for
     // accuracy.
     template <class F>
@@ -106,7 +88,6 @@ class Row {
     RowPart part;
 
    private:
-    static constexpr bool kLate = kForm.beside && asks_late(V);
     static constexpr bool kRoom = V == 1 || V == 2;  // for more beside the row
 
     // Where the sums go that residual_out is given; null where it is absent.
@@ -133,25 +114,6 @@ class Row {
             const Vec<T, N> sum = from_floats<T>(x);
             if (to != nullptr) store_aligned(to + index, sum);
             x_.put(v, as_words(sum));
-        });
-    }
-
-    // The same where the gate is asked for an octet at a time.
-    __device__ __forceinline__ void add_in_turn(const RowInput& in, RowSlice<T, N, V>& residual) {
-        T* const to = sums(in);
-        in_turn([&](int, bool there, int index, float (&x)[N]) {
-            if (there) {
-                float r[N], g[N];
-                fill_octet(1.0f, g);
-                if (in.gate.data != nullptr) late_octet(part, in.gate, index, g);
-                to_floats(as_vector<T, N>(residual.first()), r);
-#pragma unroll
-                for (int i = 0; i < N; ++i) x[i] = fmaf(x[i], g[i], r[i]);
-                const Vec<T, N> sum = from_floats<T>(x);
-                if (to != nullptr) store_aligned(to + index, sum);
-                x_.first() = as_words(sum);
-            }
-            residual.turn();
         });
     }
 

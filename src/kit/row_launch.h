@@ -203,13 +203,17 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
             return with_full_form<kKernels, kWide>(
                 wanted, [&](auto form) { with_vectors.template operator()<8>(form); });
         }
-        with_uniform_form<kKernels, kWide>(wanted, [&](auto form) {
+        const auto with_form = [&](auto form) {
             switch (plan.vectors) {
                 case 1: return with_vectors.template operator()<1>(form);
                 case 2: return with_vectors.template operator()<2>(form);
                 default: return with_vectors.template operator()<4>(form);
             }
-        });
+        };
+        if constexpr (kKernels.wide && !kWide) {
+            if (wanted.wide) return with_form(WideForm<!kKernels.plain>{});
+        }
+        with_uniform_form<kKernels, kWide>(wanted, with_form);
     });
 }
 

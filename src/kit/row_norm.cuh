@@ -42,14 +42,16 @@ struct Moments {
     float shift, scale;
 };
 
-// Where all operands are stored as the row is: one affine map of one output.
+// Where all operands are stored as the row is, or weight and bias as fp32: one affine map of one output.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics statistics) {
-    constexpr bool kBias = Form::kForm.bias, kFull = fills_registers(V);
-    constexpr int kHeld = kFull && kBias ? V / 2 : V;  // two share what one has else
+    using W = std::conditional_t<Form::kForm.wide, float, T>;
+    constexpr bool kBias = Form::kForm.bias, kFull = fills_registers(V) || (Form::kForm.wide && V == 4);
+    // Two share what one has else; of fp32 each has as much as one of 16 bits.
+    constexpr int kHeld = !kFull ? V : V >> (int{kBias} + int{Form::kForm.wide});
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     Row<T, N, V, Form> row(group, p.shape);
-    RowSlice<T, N, V, kHeld> weight, bias;
+    RowSlice<W, N, V, kHeld> weight, bias;
     const auto load_weight = [&] { weight.load_or(p.weight.no_scale(), row.part, p.weight.scale); };
     const auto load_bias = [&] { bias.load_or(-0.0f, row.part, p.weight.shift); };
     float scale = 1.0f;
@@ -82,21 +84,32 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     });
 }
 
-// y · (scale + offset) + shift of an octet; fetch(operand, octet) brings those of an operand that is there.
-template <class Fetch>
-__device__ __forceinline__ void map_octet(const RowAffine& map, float (&y)[kOctet], Fetch fetch) {
+// The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
+template <bool kRagged>
+__device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNorm& p, const Moments& m,
+                                          int output) {
+    const RowAffine& first = p.maps[0];
+    row.combine_next(first.scale, first.no_scale(),
+                     [&](float x, float s) { return (x - m.shift) * m.scale * (s + first.offset); });
+    // Two steps each of the first map and, where there is one, of the output's modulation; the first is done.
 #pragma unroll 1
-    for (const bool adds : {false, true}) {
+    for (int step = 1; step < (p.modulated ? 4 : 2); ++step) {
+        const RowAffine& map = p.maps[step < 2 ? 0 : output + 1];
+        const bool adds = step % 2 != 0;
         const RowOperand& operand = adds ? map.shift : map.scale;
         if (operand.data == nullptr) continue;
-        float side[kOctet];
-        fetch(operand, side);
-        if (map.tanh && !adds) [[unlikely]] {
-#pragma unroll
-            for (float& value : side) value = tanhf(value);
+        const OctetRow from = row.row_of(operand);
+        if (map.tanh && !adds) {
+            row.combine_tanh(from, [&](float y, float s) { return y * (s + map.offset); });
+            continue;
         }
+        row.each_octet_of(from, [&](int v, const float (&s)[kOctet]) {
 #pragma unroll
-        for (int i = 0; i < kOctet; ++i) y[i] = adds ? y[i] + side[i] : y[i] * (side[i] + map.offset);
+            for (int i = 0; i < kOctet; ++i) {
+                float& y = row.beside().at[v][i];
+                y = adds ? y + s[i] : y * (s[i] + map.offset);
+            }
+        });
     }
 }
 
@@ -187,40 +200,12 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     store_beside(row, group, p.to, scale, y);
 }
 
-// The same where a thread holds four vectors of a row: what is beside the row is asked for when the statistics are known, an
-// octet at a time. It comes from L1 where rows share it, and L2 has been told of what they do not share. Registers that
-// would hold it until then are of other rows, whose bytes are on their way meanwhile.
-template <class T, int N, int V, class Form, class Statistics>
-__device__ __forceinline__ void normalise_late(const MixedNorm& p, Statistics statistics) {
-    static_assert(N == kOctet);
-    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    Row<T, N, V, Form> row(group, p.shape, &p.places);
-    const RowAffine &map = p.weight, &after = p.maps[1];
-    float scale = 1.0f;
-    row.load(p.in, [&] {
-        announce_side<V>(row.part, map);
-        if (p.modulated) announce_side<V>(row.part, after);
-        scale = static_scale(p.to);
-    });
-    group.begin();
-    const Moments m = statistics(row, group, [] {});
-    store_in_turn(row, group, p.to, p.groups, scale, [&](int index, float (&x)[N]) {
-        const auto fetch = [&](const RowOperand& from, float (&to)[N]) {
-            late_octet(row.part, from, index, to);
-        };
-#pragma unroll
-        for (float& value : x) value = (value - m.shift) * m.scale;
-        map_octet(map, x, fetch);
-        if (p.modulated) map_octet(after, x, fetch);
-    });
-}
-
 // All else: rows of another dtype than their residual, of three axes or far apart, rows that are no whole vectors, and those
 // that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
-    MixedRow<kRagged> row(group, p.shape, p.places, p.in, p.to.out);
+    MixedRow<kRagged> row(group, p.shape, p.places, p.in);
     if (p.modulated) {
 #pragma unroll 1
         for (int i = 1; i <= p.outputs; ++i) {
@@ -228,24 +213,15 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
             row.announce(p.maps[i].shift);
         }
     }
-    row.load();
+    row.load(p.maps[0].scale, p.maps[0].no_scale());
     group.begin();
     const Moments m = statistics(row, group, [] {});
-    const GroupScales* groups = p.groups.data != nullptr ? &p.groups : nullptr;
-    store_mixed(row, group, p.to, groups, [&](const OctetPlace& place, float (&x)[kOctet], bool stored) {
-        const auto fetch = [&](const RowOperand& from, float (&to)[kOctet]) { row.fetch(from, place, to); };
-#pragma unroll
-        for (float& value : x) value = (value - m.shift) * m.scale;
-        map_octet(p.weight, x, fetch);
-        if (p.outputs > 1 && stored) {
-            float second[kOctet];
-#pragma unroll
-            for (int i = 0; i < kOctet; ++i) second[i] = x[i];
-            map_octet(p.maps[2], second, fetch);
-            row.store(p.second.out, place, second);
-        }
-        if (p.modulated) map_octet(p.maps[1], x, fetch);
-    });
+    // The second first: out may be the memory of x, which a row in chunks reads again for each output.
+#pragma unroll 1
+    for (int output = p.outputs - 1; output >= 0; --output) {
+        const GroupScales* groups = output == 0 && p.groups.data != nullptr ? &p.groups : nullptr;
+        store_mixed(row, group, output == 0 ? p.to : p.second, groups, [&] { map_chunk(row, p, m, output); });
+    }
 }
 
 // What    r = round(residual + gate · x); n = (r − shift) · scale · (weight + offset) + bias, where
@@ -264,9 +240,7 @@ template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();
     dependents_launch();
-    if constexpr (Form::kForm.beside && asks_late(V)) {
-        normalise_late<T, N, V, Form>(p, statistics);
-    } else if constexpr (Form::kForm.beside) {
+    if constexpr (Form::kForm.beside) {
         normalise_beside<T, N, V, Form>(p, statistics);
     } else if constexpr (Form::kForm.uniform) {
         normalise_uniform<T, N, V, Form>(p, statistics);

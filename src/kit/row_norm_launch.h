@@ -6,6 +6,7 @@
 #include "kit/row_launch.h"
 #include "kit/row_norm.cuh"
 #include "kit/row_quantize.cuh"
+#include "weft/rounding.h"
 
 namespace weft::inline WEFT_TARGET::kit {
 
@@ -19,7 +20,7 @@ DType norm_dtype(const Op& op) {
 // round between the two.
 template <class Op>
 bool modulates_alone(const Op& op) {
-    return !op.weight && !op.bias && !op.out2 && !op.mod_tanh && op.rounding == Op::Rounding::fused;
+    return !op.weight && !op.bias && !op.out2 && !op.mod_tanh && op.rounding == Rounding::fused;
 }
 
 // The operands of a call, where a kernel finds them.
@@ -50,6 +51,23 @@ MixedNorm bind_norm(const Op& op) {
     return p;
 }
 
+// Whether a call of a problem that is not uniform is so but for a weight and a bias of fp32 (RowForm::wide). `scale`, `shift`:
+// what is in their place.
+template <class Op>
+bool has_wide_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by,
+                     const Tensor& scale, const Tensor& shift) {
+    const DType dtype = norm_dtype(op);
+    const auto of = [&](DType wanted, std::initializer_list<const Tensor*> tensors) {
+        return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor* t) {
+            return !*t || (t->dtype == wanted && t->rank > 0 && t->dim(-1) == problem.dim);
+        });
+    };
+    return kernels.wide && bits(dtype) == 16 && problem.whole && by == RowsBy::strides &&
+           problem.rows >> 31 == 0 && problem.outputs == 1 && (!kernels.plain || !shift) &&
+           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out}) &&
+           of(DType::fp32, {&scale, &shift});
+}
+
 // Whether a call of a problem that is not uniform is one of a kernel for operands beside the row (RowForm::beside): rows
 // that are stored alike, whole vectors, results of 16 bits or more, or codes of e4m3 or with scales of groups.
 template <class Op>
@@ -72,12 +90,17 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
                                      {.bias = static_cast<bool>(alone ? op.mod_shift : op.bias),
                                       .residual = static_cast<bool>(op.residual)},
                                      by);
-    if (!alone && (op.mod_scale || op.mod_shift)) problem.form.uniform = false;
+    const bool modulated = !alone && (op.mod_scale || op.mod_shift);
+    if (modulated) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;
         problem.group_lanes = problem.whole ? group_columns(scales.dtype) / kOctet : 1;
     }
     problem.outputs = op.out2 ? 2 : 1;
+    if (!problem.form.uniform && !modulated &&
+        has_wide_kernel(op, kernels, problem, by, alone ? op.mod_scale : op.weight,
+                        alone ? op.mod_shift : op.bias))
+        problem.form = {.uniform = true, .bias = !kernels.plain, .fp8 = false, .wide = true};
     if (!problem.form.uniform && has_side_kernel(op, kernels, problem, by))
         problem.form = {.uniform = true, .beside = true};
     return problem;

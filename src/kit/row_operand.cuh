@@ -274,15 +274,6 @@ class RowSlice {
         held_[place(v)] = load_words<N>(from_ + part.index<N>(later));
     }
 
-    // The first slot, once for each turn: each becomes the first by and by, and after V turns all are where they were.
-    __device__ __forceinline__ Words<T, N>& first() { return held_[0]; }
-    __device__ __forceinline__ void turn() {
-        const Words<T, N> first = held_[0];
-#pragma unroll
-        for (int v = 1; v < V; ++v) held_[v - 1] = held_[v];
-        held_[V - 1] = first;
-    }
-
     // Holds `words` in slot v from now on.
     __device__ __forceinline__ void put(int v, const Words<T, N>& words) { held_[v] = words; }
 

@@ -18,9 +18,6 @@ inline constexpr int kOctet = 8;
 // Whether a thread that holds so many vectors has registers for little else: what else it needs of a row is asked for
 // late, and is made again rather than kept.
 constexpr bool fills_registers(int vectors) { return vectors == 8; }
-// Whether a thread that holds so many vectors of a row, and has operands beside it in dtypes of their own, asks for these
-// an octet at a time when it needs them.
-constexpr bool asks_late(int vectors) { return vectors == 4; }
 
 struct RowPlan {
     int width = 1;        // elements of a vector: 16 bytes of them, or kOctet in a mixed kernel
@@ -31,6 +28,7 @@ struct RowPlan {
     bool keep = false;    // L2 keeps the rows that are read after all else
     bool uniform = true;  // of a uniform kernel
     bool beside = false;  // RowForm::beside
+    bool wide = false;    // RowForm::wide
 
     int threads() const { return lanes * rows; }
     std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
@@ -42,6 +40,7 @@ inline std::string to_string(const RowPlan& plan) {
            std::to_string(plan.width) + " rows=" + std::to_string(plan.rows) +
            " cluster=" + std::to_string(plan.cluster) + (plan.keep ? " l2=input" : "") +
            (plan.beside    ? " beside"
+            : plan.wide    ? " wide"
             : plan.uniform ? ""
                            : " mixed");
 }
@@ -60,13 +59,16 @@ struct RowForm {
     bool fp8 = true;
     bool ragged = false;  // of a mixed one: some row is not whole octets, or begins where no vector may
     bool beside = false;  // of a uniform one: operands beside the row have dtypes and places of their own
+    bool wide =
+        false;  // of a uniform one of 16 bits: weight and bias are of fp32, and what else is there may be
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
 // The uniform kernels that an op is compiled for: without a bias, with one, with one to fp8, with a residual, to fp8; with
-// operands beside the row that are not stored as it is.
+// operands beside the row that are not stored as it is; with a weight of fp32.
 struct RowKernels {
-    bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true, beside = false;
+    bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true, beside = false,
+         wide = false;
 };
 
 // How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or
@@ -77,10 +79,13 @@ constexpr GroupScope row_scope(int vectors, const RowForm& form) {
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
 template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true, bool kRagged = false,
-          bool kBeside = false>
+          bool kBeside = false, bool kWide = false>
 struct FormOf {
-    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8, kRagged, kBeside};
+    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8, kRagged, kBeside, kWide};
 };
+// Weights of fp32 beside rows of 16 bits are what most checkpoints have.
+template <bool kBias>
+using WideForm = FormOf<true, kBias, true, false, false, false, true>;
 using BesideForm = FormOf<true, true, true, true, false, true>;
 template <bool kRagged>
 using MixedForm = FormOf<false, true, true, true, kRagged>;
@@ -110,9 +115,9 @@ namespace detail {
 // is for:
 //
 //   1, 2, 4 vectors  short rows, or few: the fewer vectors, the sooner the last is there
-//   8                long rows of a cluster: fewer blocks meet for a row
+//   8                long rows of a cluster: fewer blocks meet for a row; not beside weights of fp32
 //
-// Kernels for operands beside the row hold these too with 1 and 2, so they have no 8, and no 4 of fp32 rows.
+// Kernels for operands beside the row hold these too, so they have no 8, and no 4 of fp32 rows.
 //
 // Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
@@ -123,14 +128,16 @@ constexpr bool beside_allows(int vectors, int element_bytes) { return vectors * 
 constexpr int beside_outputs(int vectors) { return vectors <= 2 ? 2 : 1; }
 constexpr int row_threads(int vectors, const RowForm& form) {
     if (!form.uniform) return 512;                               // which leaves 128
-    if (form.beside) return vectors == 2 ? 640 : 1024;           // which leave 96 and 64
+    if (form.beside) return vectors == 1 ? 1024 : 640;           // which leave 64 and 96
+    if (form.wide) return 1024;                                  // which leaves 64
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
     return form.bias && vectors == 4 ? 512 : 1024;
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
-    if (form.beside) return vectors == 2 ? 96 : 64;
+    if (form.beside) return vectors == 1 ? 64 : 96;
+    if (form.wide) return 64;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     const bool plain = !form.bias && !form.residual && !form.fp8;
     return vectors == 1 || (vectors == 2 && plain) ? 32 : vectors == 2 ? 48 : 64;
@@ -207,6 +214,8 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     const RowForm form = row_form(plan, problem);
     plan.beside = form.beside;
+    plan.wide = form.wide;
+    if (form.wide && fills_registers(vectors)) return {.lanes = 0};
     if (form.beside &&
         (!beside_allows(vectors, problem.element_bytes) || problem.outputs > beside_outputs(vectors)))
         return {.lanes = 0};

@@ -129,44 +129,17 @@ __device__ __forceinline__ void store_beside_groups(const Row& row, const RowOut
     });
 }
 
-// The same where map(index, values) makes them of the row's octets, one after the other.
-template <class Row, GroupScope kScope, class Map>
-__device__ __forceinline__ void store_in_turn(Row& row, Group<kScope>& group, const RowOutput& to,
-                                              const GroupScales& groups, float scale, const Map& map) {
-    const AmaxOrNan largest{.keeps_nan = false};  // e4m3 has a code for NaN
-    float amax = 0.0f, inverse = 1.0f / scale;
-    const std::int64_t begin = row.part.offset(to.out) + row.part.first * kOctet;
-    const bool token = to.token_scale != nullptr;
-#pragma unroll 1
-    for (int pass = token ? 0 : 1; pass < 2; ++pass) {
-        row.in_turn([&](int v, bool there, int index, float (&x)[kOctet]) {
-            if (there) map(index, x);
-            if (groups.data != nullptr) {
-                if (!there) fill_octet(0.0f, x);
-                return group_store(row.part, to, groups, scale)(row.part.first + v * row.part.step,
-                                                                there ? kOctet : 0, x);
-            }
-            if (!there) return;
-            if (pass == 0) {
-#pragma unroll
-                for (const float value : x) amax = largest(amax, fabsf(value));
-                return;
-            }
-            with_one_of<bf16, half, e4m3, float>(to.out.dtype, [&](auto* type) {
-                using Out = std::remove_pointer_t<decltype(type)>;
-                if constexpr (std::is_same_v<Out, e4m3>) {
-#pragma unroll
-                    for (float& value : x) value *= inverse;
-                }
-                store_aligned(static_cast<Out*>(to.out.data) + begin + index, from_floats<Out>(x));
-            });
-        });
-        if (pass == 0) inverse = 1.0f / store_token_scale(row, group, to, amax, largest);
-    }
+// Of a chunk of a mixed row that is mapped already: to any dtype. `groups`: of columns that have a scale each, where no row
+// is ragged; or null.
+template <bool kRagged>
+__device__ __forceinline__ void store_chunk(MixedRow<kRagged>& row, const RowOutput& to,
+                                            const GroupScales* groups, float scale) {
+    if (kRagged || groups == nullptr) return row.store(row.row_of(to.out), 1.0f / scale);
+    row.each_slot(group_store(row.part, to, *groups, scale));
 }
 
-// Of a mixed row: map(place, values, whether they are stored now) makes an octet's results, in place; twice where each row has
-// a scale. `groups`: of columns that have a scale each, where no row is ragged; or null. All threads of the block call this.
+// Of a mixed row: map() makes the chunk's results, beside it, once; of a row in chunks twice where each has a scale. All
+// threads of the block call this.
 template <bool kRagged, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_mixed(MixedRow<kRagged>& row, Group<kScope>& group, const RowOutput& to,
                                             const GroupScales* groups, const Map& map) {
@@ -176,20 +149,12 @@ __device__ __forceinline__ void store_mixed(MixedRow<kRagged>& row, Group<kScope
 #pragma unroll 1
     for (int pass = token ? 0 : 1; pass < 2; ++pass) {
         row.each_chunk([&] {
-            row.in_turn([&](const OctetPlace& place, const float (&x)[kOctet]) {
-                float y[kOctet];
+            if (pass == 0 || !token || !row.is_whole()) map();
+            if (pass == 1) return store_chunk(row, to, groups, scale);
+            row.each_beside([&](const OctetPlace& place, const float (&octet)[kOctet]) {
 #pragma unroll
-                for (int i = 0; i < kOctet; ++i) y[i] = place.mask != 0 ? x[i] : 0.0f;
-                if (place.mask != 0) map(place, y, pass == 1);
-                if (pass == 0) {
-#pragma unroll
-                    for (int i = 0; i < kOctet; ++i) {
-                        if (place.has(i)) amax = largest(amax, fabsf(y[i]));
-                    }
-                } else if (!kRagged && groups != nullptr) {
-                    group_store(row.part, to, *groups, scale)(place.octet, place.mask != 0 ? kOctet : 0, y);
-                } else if (place.mask != 0) {
-                    row.store(to.out, place, y, 1.0f / scale);
+                for (int i = 0; i < kOctet; ++i) {
+                    if (place.has(i)) amax = largest(amax, fabsf(octet[i]));
                 }
             });
         });

@@ -83,18 +83,4 @@ class SideSlice {
     }
 };
 
-// The octet of an operand beside the row that a thread asks for when it needs it, widened. Where it lies is worked out anew,
-// from what is the same for all threads: nothing of it is kept in registers.
-template <class Part>
-__device__ __forceinline__ void late_octet(const Part& part, const RowOperand& from, int index,
-                                           float (&to)[kOctet]) {
-    const std::int64_t begin = opaque(part.offset(from));
-    with_wide_type(from.dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        const T* data = static_cast<const T*>(from.data) + begin;
-        if (from.single) return fill_octet(to_float(*data), to);
-        to_floats(load_aligned<kOctet>(data + (part.first * kOctet + index)), to);
-    });
-}
-
 }  // namespace weft::inline WEFT_TARGET::kit
