@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -120,8 +121,14 @@ void run(const Op& op, Stream stream = {}) {
         break;
     }
     Context context(device, stream);
-    detail::run(detail::entry<Op>(), &op, context);
+    std::exception_ptr failure;
+    try {
+        detail::run(detail::entry<Op>(), &op, context);
+    } catch (...) {
+        failure = std::current_exception();  // after what was queued before it
+    }
     context.finish();
+    if (failure) std::rethrow_exception(failure);
 }
 
 // A call checked and dispatched once, to be launched many times. The context must outlive it.

@@ -24,7 +24,7 @@ inline ActivationResult by_sigmoid(double factor, double t) {
 inline ActivationResult activated(const Activate& op, double x) {
     const double alpha = op.alpha, eps = kEps32;
     using Activation = Activate::Activation;
-    const bool eager = op.rounding == Activate::Rounding::eager;
+    const bool eager = op.rounding == Rounding::eager;
     switch (op.activation) {
         case Activation::silu: return by_sigmoid(x, x);
         case Activation::gelu_quick: return by_sigmoid(x, 1.702 * x);
@@ -38,7 +38,9 @@ inline ActivationResult activated(const Activate& op, double x) {
         case Activation::gelu_erf: {
             const double value = 0.5 * x * std::erfc(-x * std::numbers::sqrt2 / 2);
             const double relative = 16 + (x < 0 ? 2 * x * x : 0);
-            return {value, eps * (relative * std::fabs(value) + (eager ? 8 * std::fabs(x) : 0)) + 0x1p-148,
+            // Where erfc is subnormal, x times what it may be off by: two of its units.
+            const double least = 0x1p-148 * (1 + std::fabs(x));
+            return {value, eps * (relative * std::fabs(value) + (eager ? 8 * std::fabs(x) : 0)) + least,
                     1.13};
         }
         case Activation::tanh: return {std::tanh(x), 8 * eps * std::fabs(std::tanh(x)), 1};

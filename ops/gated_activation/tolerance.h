@@ -62,7 +62,7 @@ inline Product eager_gated(GatedActivation::Activation activation, DType dtype, 
 // The product of what biases were added to; `gate_off` and `up_off` are what the sums may be off by.
 inline Product biased(const GatedActivation& op, DType dtype, double g, double u, double gate_off,
                       double up_off) {
-    if (op.rounding == GatedActivation::Rounding::eager) return eager_gated(op.activation, dtype, g, u);
+    if (op.rounding == Rounding::eager) return eager_gated(op.activation, dtype, g, u);
     Product p = gated(op.activation, g, u);
     if (gate_off == 0 && up_off == 0) return p;
     constexpr double kSlope = 1.13;  // the largest of these activations

@@ -34,6 +34,7 @@ std::string config(const Placed&, const DeviceInfo&) { return ""; }
 void launch(const Placed& op, Context& context) {
     if (op.scratch) context.scratch(64);
     FakeCuda::note("launch");
+    if (op.x.dim(0) == 1) throw Error(ErrorCode::unsupported, "placed", "x", "one row is too few");
 }
 
 const RegisterImplementations<Placed> kList{DeviceType::cuda, {{"counted", never, config, launch}}};
@@ -101,6 +102,13 @@ TEST_F(Devices, LaunchesSelectTheTensorsDevice) {
 TEST_F(Devices, ScratchIsTheDevicesAndOutlivesTheCall) {
     op.scratch = true;
     run(op);
+    expect({"allocate on 1", "launch on 1", "synchronize on 1", "release on 0"});
+}
+
+TEST_F(Devices, ScratchOutlivesACallThatFails) {
+    op.scratch = true;
+    op.x = op.out = Tensor(memory.data(), DType::fp32, {1, 8}, kSecond);
+    EXPECT_THROW(run(op), Error);
     expect({"allocate on 1", "launch on 1", "synchronize on 1", "release on 0"});
 }
 

@@ -142,6 +142,11 @@ std::vector<float> awkward_floats(DType dtype) {
     return values;
 }
 
+// A type that no dtype stores has none, instead of another's.
+template <class T>
+concept Stored = requires { kit::StoredAs<T>::kDType; };
+static_assert(Stored<float> && Stored<kit::e4m3> && !Stored<double> && !Stored<std::uint16_t>);
+
 template <class T>
 void expect_conversions() {
     constexpr DType kDType = kit::kDTypeOf<T>;
