@@ -40,7 +40,7 @@ TEST(ChannelRmsNorm, ALengthMayBeGiven) {
     for (const Device device : test::host_devices()) {
         HostTensor x(DType::bf16, {1, 4, 1}, {1.0078125, 0, 0, 0}),
             length(DType::bf16, {1, 1, 1}, {1.0390625}), weight(DType::bf16, {4}, {1.4140625, 1, 1, 1});
-        for (const auto rounding : {ChannelRmsNorm::Rounding::fused, ChannelRmsNorm::Rounding::eager}) {
+        for (const auto rounding : {Rounding::fused, Rounding::eager}) {
             HostTensor out(DType::bf16, {1, 4, 1});
             run(ChannelRmsNorm{.x = x.on(device),
                                .weight = weight.on(device),
@@ -48,7 +48,7 @@ TEST(ChannelRmsNorm, ALengthMayBeGiven) {
                                .out = out.on(device),
                                .eps = 100,
                                .rounding = rounding});
-            EXPECT_EQ(out[0], rounding == ChannelRmsNorm::Rounding::eager ? 2.734375 : 2.75);
+            EXPECT_EQ(out[0], rounding == Rounding::eager ? 2.734375 : 2.75);
             EXPECT_EQ(out[1], 0);
         }
     }
@@ -59,7 +59,7 @@ TEST(ChannelRmsNorm, ALengthMayBeGiven) {
         run(ChannelRmsNorm{.x = x.on(device),
                            .length = length.on(device),
                            .out = out.on(device),
-                           .rounding = ChannelRmsNorm::Rounding::eager});
+                           .rounding = Rounding::eager});
         EXPECT_TRUE(out[0] == 0 && std::signbit(out[0]));
     }
     EXPECT_THAT(rejection("channel_rms_norm x=bf16[1,4,3] out=bf16[1,4,3] rounding=eager"),
