@@ -98,7 +98,6 @@ WholePlan whole_last(const ChannelRmsNorm& op, const DeviceInfo& device) {
 WholePlan whole_apart(const ChannelRmsNorm& op, const DeviceInfo& device) {
     const std::int64_t channels = op.x.dim(1), vectors = op.x.dim(2) * bytes(op.x.dtype, 1) / 16;
     WholePlan plan{.whole = whole_vectors(op, 2) && channels <= kApartChannels};
-    if (!plan.whole) return plan;
     plan.threads = channels <= kApartChannels / 4 ? kApartThreads / 2 : kApartThreads;
     for (plan.lanes = 32;; plan.lanes /= 2) {
         plan.blocks_a_batch = static_cast<unsigned>(kit::divide_up(vectors, plan.lanes));
@@ -112,7 +111,7 @@ void launch_whole(const ChannelRmsNorm& op, const WholePlan& plan, bool last, Co
     const int row = last ? 2 : 1, axis = last ? 1 : 2;
     const std::int64_t width = 16 / bytes(op.x.dtype, 1);
     const auto pitch = [&](const Tensor& t, int of) {
-        return t.shape[of] > 1 ? static_cast<unsigned>(t.stride[of] / width) : 0;
+        return static_cast<unsigned>(t.stride[of] / width);  // of an axis of one: any
     };
     const WholeParams p{.call = params(op),
                         .batch = kit::Divisor::of(last ? op.x.dim(2) : plan.blocks_a_batch),

@@ -86,7 +86,6 @@ __global__ void __launch_bounds__(kThreads, 4) channels_last_whole(const __grid_
         const T* from = vector_at<const T>(p.call.x, p.x_pitch, batch, within, lane);
 #pragma unroll
         for (unsigned v = 0; v < kHeld; ++v) {
-            held[v] = {};
             if (v < vectors) held[v] = kit::load_words<N>(from + v * p.lanes * N);
         }
     };
@@ -127,7 +126,8 @@ __global__ void __launch_bounds__(kThreads, 4) channels_last_whole(const __grid_
 struct ApartShared {
     float2 affine[kApartChannels];  // weight and bias
     // Of each warp, the squares of the block's places; then a factor for each place.
-    kit::Vec<float, 4> squares[kApartThreads / 32][32 * 8 / 4], factors[32 * 8 / 4];
+    alignas(16) float squares[kApartThreads / 32][32 * 8];
+    alignas(16) float factors[32 * 8];
 };
 
 // What     the same, places neighbours in memory
@@ -152,7 +152,6 @@ __global__ void __launch_bounds__(kApartThreads, 2)
     kit::Words<T, N> held[kApartHeld];
 #pragma unroll
     for (unsigned v = 0; v < kApartHeld; ++v) {
-        held[v] = {};
         if (row + v * rows < end) held[v] = kit::load_words<N>(x + v * step);
     }
     for (unsigned c = threadIdx.x; c < channels; c += blockDim.x)
@@ -167,26 +166,16 @@ __global__ void __launch_bounds__(kApartThreads, 2)
 #pragma unroll
         for (float& square : squares) square += kit::shuffle_xor(square, static_cast<int>(mask));
     }
-    if ((threadIdx.x & 31) < p.lanes) {
-#pragma unroll
-        for (int i = 0; i < N / 4; ++i) {
-            kit::Vec<float, 4> four;
-#pragma unroll
-            for (int j = 0; j < 4; ++j) four[j] = squares[4 * i + j];
-            kit::store(&shared.squares[threadIdx.x / 32][lane * (N / 4) + i], four);
-        }
-    }
+    if ((threadIdx.x & 31) < p.lanes)
+        kit::store_aligned(&shared.squares[threadIdx.x / 32][lane * N], kit::from_floats<float>(squares));
     __syncthreads();
     if (threadIdx.x < p.lanes * N) {
         float sum = 0.0f;
-        for (unsigned warp = 0; warp < blockDim.x / 32; ++warp)
-            sum += shared.squares[warp][threadIdx.x / 4][threadIdx.x % 4];
-        shared.factors[threadIdx.x / 4][threadIdx.x % 4] = factor_of(p.call, sum);
+        for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) sum += shared.squares[warp][threadIdx.x];
+        shared.factors[threadIdx.x] = factor_of(p.call, sum);
     }
     __syncthreads();
-    kit::Vec<float, 4> factors[N / 4];
-#pragma unroll
-    for (int i = 0; i < N / 4; ++i) factors[i] = kit::load(&shared.factors[lane * (N / 4) + i]);
+    const kit::Vec<float, N> factors = kit::load_aligned<N>(&shared.factors[lane * N]);
     T* out = vector_at<T>(p.call.out, p.out_pitch, batch, row, vector);
     const std::uint64_t out_step = std::uint64_t{rows} * p.out_pitch[1] * N;
 #pragma unroll
@@ -194,7 +183,7 @@ __global__ void __launch_bounds__(kApartThreads, 2)
         if (row + v * rows >= end) break;
         const float2 own = shared.affine[row + v * rows];
         store_result(p, out + v * out_step, held[v],
-                     [&](float x, int i) { return x * factors[i / 4][i % 4] * own.x + own.y; });
+                     [&](float x, int i) { return x * factors[i] * own.x + own.y; });
     }
 }
 
