@@ -126,6 +126,28 @@ TEST(Refusal, ThrowsInTheMiddle) {
     expect_refused(c, measured(c), "failed: out of luck");
 }
 
+// A library that refuses the first launch of what it took: its rows are those of the implementation that ran.
+struct Refuses {
+    bool refused = false;
+};
+TEST(Refusal, WhatALibraryRefusesHasTheNameOfWhatTookIt) {
+    OpEntry entry;
+    const Case c = planted(entry, [](const Probe&, Context& context) {
+        context.slot<Refuses>().refused = true;
+        throw Refused();
+    });
+    entry.implementations[0][0].prepare = +[](const Probe&, Context& context) -> Readiness {
+        return {context.slot<Refuses>().refused ? "its library refused the call" : nullptr};
+    };
+    entry.implementations[0].push_back(
+        {"own", +[](const Probe&, const DeviceInfo&) -> const char* { return nullptr; },
+         +[](const Probe&, const DeviceInfo&) { return std::string("slow"); },
+         +[](const Probe& op, Context&) { right(op); }});
+    const Measurement m = measured(c);
+    EXPECT_TRUE(m.weft()->checked) << m.weft()->why;
+    EXPECT_EQ(m.weft()->name, "own slow");
+}
+
 TEST(Refusal, AWrongBaselineSaysSoAndTheOthersAreTimed) {
     const Case c = Case::parse("probe x=fp32[16,64]");
     Bench bench(c, kCpu, quick());
