@@ -72,11 +72,12 @@ kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {
 
 void launch(const ConcatPad& op, Context& context) {
     const Plan plan = plan_of(op);
-    PadParams p{.x = op.x.data,
-                .cache = op.cache ? op.cache.data : nullptr,
-                .out = op.out.data,
-                .rows = {},
-                .axis = {}};
+    PadParams p{
+        .x = op.x.data,
+        .cache = op.cache ? op.cache.data : op.out.data,  // a place to count from, where nothing is read
+        .out = op.out.data,
+        .rows = {},
+        .axis = {}};
     std::copy_n(plan.axis, 5, p.axis);
     for (int i = 1; i < 5; ++i) p.rows.add(plan.size[i]);
     const kit::RowTiles t = tiles(plan, context.info());
