@@ -72,12 +72,9 @@ kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {
 
 void launch(const ConcatPad& op, Context& context) {
     const Plan plan = plan_of(op);
-    PadParams p{
-        .x = op.x.data,
-        .cache = op.cache ? op.cache.data : op.out.data,  // a place to count from, where nothing is read
-        .out = op.out.data,
-        .rows = {},
-        .axis = {}};
+    // Where a tensor has nothing to read, kernels still count from a place that is there.
+    const auto place = [&](const Tensor& t) { return t.data != nullptr ? t.data : op.out.data; };
+    PadParams p{.x = place(op.x), .cache = place(op.cache), .out = op.out.data, .rows = {}, .axis = {}};
     std::copy_n(plan.axis, 5, p.axis);
     for (int i = 1; i < 5; ++i) p.rows.add(plan.size[i]);
     const kit::RowTiles t = tiles(plan, context.info());
