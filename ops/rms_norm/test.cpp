@@ -307,8 +307,8 @@ TEST(RmsNorm, WeightsOfFp32) {
         test::expect_right(line, "rows", "wide");
     }
     for (const char* other : {"bias=fp32[128]", "out2=bf16[9,128]", "mod_shift=fp32[128]"})
-        test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] " + std::string(other), "rows",
-                           "beside");
+        test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] " + std::string(other),
+                           "rows", "beside");
 }
 // What differs in dtype from its residual, goes to other codes than e4m3, has rows along three axes, or two outputs that no
 // thread has room for, is mixed.
