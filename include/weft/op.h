@@ -125,7 +125,7 @@ void run(const Op& op, Stream stream = {}) {
     try {
         detail::run(detail::entry<Op>(), &op, context);
     } catch (...) {
-        failure = std::current_exception();  // after what was queued before it
+        failure = std::current_exception();  // what was queued before it may still use the scratch memory
     }
     context.finish();
     if (failure) std::rethrow_exception(failure);

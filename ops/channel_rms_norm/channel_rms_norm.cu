@@ -10,16 +10,6 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Whether each place's channels begin where whole vectors may be loaded.
-bool channels_aligned(const Tensor& t) {
-    const std::int64_t vector = std::min<std::int64_t>(16, bytes(t.dtype, kWidth));
-    const auto whole = [&](int axis) {
-        return t.shape[axis] <= 1 || bytes(t.dtype, t.stride[axis]) % vector == 0;
-    };
-    return reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uintptr_t>(vector) == 0 && whole(0) &&
-           whole(2);
-}
-
 // As few as leave each of them at most 4 vectors, where a warp can.
 int lanes(const ChannelRmsNorm& op) {
     int n = 1;
@@ -43,8 +33,8 @@ ChannelParams params(const ChannelRmsNorm& op) {
                     .batches = op.x.dim(0),
                     .channels = op.x.dim(1),
                     .places = op.x.dim(2),
-                    .x_aligned = channels_aligned(op.x),
-                    .out_aligned = channels_aligned(op.out),
+                    .x_aligned = kit::axis_aligned(op.x, 1, kWidth),
+                    .out_aligned = kit::axis_aligned(op.out, 1, kWidth),
                     .weight_aligned = op.weight && kit::rows_aligned(op.weight, kWidth),
                     .bias_aligned = op.bias && kit::rows_aligned(op.bias, kWidth),
                     .lanes = lanes(op),
@@ -64,14 +54,10 @@ std::int64_t blocks(const ChannelRmsNorm& op, int places_a_block) {
 
 // Whether x and out are alike and consist of aligned vectors along `axis`, which 32 bits tell apart.
 bool whole_vectors(const ChannelRmsNorm& op, int axis) {
-    const std::int64_t width = 16 / bytes(op.x.dtype, 1);
+    const auto width = static_cast<int>(16 / bytes(op.x.dtype, 1));
     const auto consists = [&](const Tensor& t) {
-        bool whole = t.stride[axis] == 1 && t.shape[axis] % width == 0 &&
-                     reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0;
-        for (int i = 0; i < 3; ++i) {
-            if (i != axis && t.shape[i] > 1)
-                whole = whole && t.stride[i] % width == 0 && t.stride[i] / width >> 31 == 0;
-        }
+        bool whole = t.stride[axis] == 1 && t.shape[axis] % width == 0 && kit::axis_aligned(t, axis, width);
+        for (int i = 0; i < 3; ++i) whole = whole && (t.shape[i] <= 1 || t.stride[i] / width >> 31 == 0);
         return whole;
     };
     return !op.length && op.x.dtype == op.out.dtype && (op.x.dim(0) * op.x.dim(2)) >> 31 == 0 &&
@@ -141,7 +127,7 @@ std::string describe_last(const ChannelRmsNorm& op, const DeviceInfo& device) {
     if (plan.whole)
         return "lanes=" + std::to_string(plan.lanes) + " a place, blocks=" + std::to_string(plan.blocks) +
                " whole vectors";
-    const bool vectors = channels_aligned(op.x) && channels_aligned(op.out);
+    const bool vectors = kit::axis_aligned(op.x, 1, kWidth) && kit::axis_aligned(op.out, 1, kWidth);
     return "lanes=" + std::to_string(lanes(op)) +
            " a place, blocks=" + std::to_string(blocks(op, kThreads / lanes(op))) +
            (vectors ? " vectors" : " elements");

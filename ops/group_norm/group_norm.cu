@@ -11,8 +11,8 @@ namespace {
 // Which axis neighbouring threads walk, and how turns are cut (kernel.cuh).
 struct Plan {
     bool channels_last = false;
-    int width =
-        1;  // of vectors that are moved whole: channels first 8 places or 1, channels last 8, 2 or 1 channels
+    // Of vectors that are moved whole: channels first 8 places or 1, channels last 8, 2 or 1 channels.
+    int width = 1;
     std::int64_t sets = 1, piece = 1;
     unsigned pieces = 1;
     std::int64_t ahead = 0;
@@ -24,16 +24,9 @@ struct Plan {
     std::int64_t blocks() const { return pieces > 1 ? 2 * items() : items(); }
 };
 
-// Whether rows of `t` along an axis begin where vectors of `width` may be loaded.
+// Whether elements along an axis are neighbours that vectors of `width` may move.
 bool aligned_along(const Tensor& t, int axis, int width) {
-    const std::int64_t vector = std::min<std::int64_t>(16, bytes(t.dtype, width));
-    if (t.stride[axis] != 1 ||
-        reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uintptr_t>(vector) != 0)
-        return false;
-    for (int i = 0; i < 3; ++i) {
-        if (i != axis && t.shape[i] > 1 && bytes(t.dtype, t.stride[i]) % vector != 0) return false;
-    }
-    return true;
+    return t.stride[axis] == 1 && kit::axis_aligned(t, axis, width);
 }
 bool both_aligned(const GroupNorm& op, int axis, int width) {
     return aligned_along(op.x, axis, width) && aligned_along(op.out, axis, width);
@@ -42,7 +35,7 @@ bool both_aligned(const GroupNorm& op, int axis, int width) {
 // Whether channels consist of vectors, and 32 bits tell which of its group's channels' vectors one is.
 bool whole_channels(const Tensor& t, std::int64_t groups) {
     const std::int64_t stride = t.shape[1] > 1 ? t.stride[1] : 0;
-    return t.shape[2] % kWidth == 0 && stride % kWidth == 0 && stride >= 0 &&
+    return t.shape[2] % kWidth == 0 && stride % kWidth == 0 &&
            t.shape[1] / groups * (stride / kWidth) >> 31 == 0;
 }
 

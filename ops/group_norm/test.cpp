@@ -68,12 +68,22 @@ TEST(GroupNorm, MergesMorePiecesThanAWarpHasLanes) {
 TEST(GroupNorm, TakesTurnsOfMomentsAndResults) {
     test::expect_right("group_norm x=bf16[4,8,40960] out=@x groups=4", "moments",
                        "channels first width=8 pieces=5x2048 ahead=17");
+    test::expect_right("group_norm x=bf16[4,8,65536] out=@x groups=4", "moments",
+                       "channels first width=8 pieces=8x2048 ahead=20 backwards");
     test::expect_right("group_norm x=bf16[2,8,40961] out=fp32[2,8,40961] groups=4", "moments",
                        "channels first width=1 pieces=6x2048 ahead=18");
     test::expect_right("group_norm x=bf16[2,4608,40]{184320,1,4608} out=bf16[2,4608,40]{184320,1,4608}",
                        "moments", "channels last width=8 pieces=");
     test::expect_right("group_norm x=fp16[3,80,200]{16000,1,80} out=fp16[3,80,200]{16000,1,80} groups=8",
                        "moments", "channels last width=2 pieces=");
+}
+
+// Channels that lie apart by no whole vectors, or consist of none, are fetched one by one.
+TEST(GroupNorm, ChannelsThatAreNoWholeVectors) {
+    for (const char* x : {"bf16[1,4,12]{64,16,1}", "fp32[1,4,8]{64,12,1}"}) {
+        test::expect_right("group_norm x=" + std::string(x) + " out=" + x + " groups=2", "moments",
+                           "channels first width=1");
+    }
 }
 #endif
 

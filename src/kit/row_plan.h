@@ -59,8 +59,7 @@ struct RowForm {
     bool fp8 = true;
     bool ragged = false;  // of a mixed one: some row is not whole octets, or begins where no vector may
     bool beside = false;  // of a uniform one: operands beside the row have dtypes and places of their own
-    bool wide =
-        false;  // of a uniform one of 16 bits: weight and bias are of fp32, and what else is there may be
+    bool wide = false;    // of a uniform one of 16 bits: weight and bias are of fp32; a residual may be there
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 

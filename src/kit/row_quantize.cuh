@@ -190,7 +190,7 @@ inline RowTiles tile_groups(const GroupScales& scales, const DeviceInfo& device)
 // Host: whether out has a format that quantize_whole_groups knows, and all vectors of it and of its operands are whole.
 inline bool whole_groups(const GroupedRows& out, std::initializer_list<VectorRows> operands,
                          const DeviceInfo& device) {
-    return has_known_format(out) && out.stride >= 0 && out.stride >> 31 == 0 &&
+    return has_known_format(out) && out.stride >> 31 == 0 &&
            whole_vectors(tile_rows(out.groups.padded_rows, out.dim, kGroupWidth, 1, device), kGroupWidth,
                          operands);
 }

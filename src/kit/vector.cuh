@@ -132,18 +132,22 @@ __device__ __forceinline__ void store_vector(T* to, const Vec<T, N>& vector, int
     }
 }
 
-// Host: whether every row of a tensor begins where a vector of `elements` may be loaded whole.
-inline bool rows_aligned(const Tensor& tensor, int elements) {
+// Host: whether whatever lies along an axis, whose elements are neighbours, begins where a vector of `elements` may be
+// loaded whole.
+inline bool axis_aligned(const Tensor& tensor, int axis, int elements) {
     const std::int64_t bytes = static_cast<std::int64_t>(elements) * bits(tensor.dtype) / 8;
     const std::int64_t alignment = bytes < 16 ? bytes : 16;
     if (alignment == 0 ||
         reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(alignment) != 0)
         return false;
-    for (int axis = 0; axis + 1 < tensor.rank; ++axis) {
-        if (tensor.shape[axis] > 1 && weft::bytes(tensor.dtype, tensor.stride[axis]) % alignment != 0)
+    for (int i = 0; i < tensor.rank; ++i) {
+        if (i != axis && tensor.shape[i] > 1 && weft::bytes(tensor.dtype, tensor.stride[i]) % alignment != 0)
             return false;
     }
     return true;
+}
+inline bool rows_aligned(const Tensor& tensor, int elements) {
+    return axis_aligned(tensor, tensor.rank - 1, elements);
 }
 
 }  // namespace weft::inline WEFT_TARGET::kit
