@@ -1,9 +1,13 @@
 // qk_norm_rope: what generated cases don't say.
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include <cmath>
 
 #include "ops/qk_norm_rope/qk_norm_rope.h"
+#ifdef WEFT_HAS_EMULATOR
+#include "tests/ops/emulated.h"
+#endif
 #include "tests/ops/support.h"
 
 namespace weft {
@@ -266,6 +270,47 @@ TEST(QkNormRope, WhatIsOutsideIsLeftOutOnDevices) {
         for (int i = 0; i < 24; ++i) EXPECT_EQ(cache[i], -9);
     }
 }
+
+// On reserved address space, of which pages exist only where rows lie.
+TEST(QkNormRope, CachesOfMoreThanTwoToThe31Rows) {
+    constexpr std::int64_t kPages = (std::int64_t{1} << 27) + 4, kRow = (std::int64_t{1} << 31) + 37;
+    constexpr std::size_t kBytes = kPages * 16 * 4 * sizeof(float);
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) GTEST_SKIP() << "no such address space";
+    for (const Device device : test::host_devices()) {
+        HostTensor q = waves({1, 1, 4}, 0.7), k = waves({1, 1, 4}, 1.1), q_out(DType::fp32, {1, 1, 4}),
+                   k_out(DType::fp32, {1, 1, 4}), slots(DType::int64, {1}, {static_cast<double>(kRow)});
+        auto* const row = static_cast<float*>(memory) + kRow * 4;
+        std::fill_n(row, 4, -9.0f);
+        run(QkNormRope{.q = q.on(device),
+                       .k = k.on(device),
+                       .q_out = q_out.on(device),
+                       .k_out = k_out.on(device),
+                       .slots = slots.on(device),
+                       .k_cache = Tensor(memory, DType::fp32, {kPages, 16, 1, 4}, device)});
+        for (int i = 0; i < 4; ++i) EXPECT_EQ(row[i], k_out[i]) << name(device.type);
+    }
+    munmap(memory, kBytes);
+}
+
+#ifdef WEFT_HAS_EMULATOR
+// So many tokens that a lane has a unit of each of several heads: of all that it may, or of the few that are left; a scale
+// for all heads of a cache or one for each; more pairs than a warp has lanes, with positions of their own.
+TEST(QkNormRope, SeveralHeadsALane) {
+    const std::string tokens = " positions=int64[17] slots=int64[17]",
+                      heads = " k=bf16[17,8,128] v=bf16[17,8,128]",
+                      fp8 = " k_cache=fp8_e4m3[2,16,8,128] v_cache=fp8_e5m2[2,16,8,128]";
+    for (const std::string& line :
+         {"q=bf16[17,32,128]" + heads + tokens + " q_weight=bf16[128] k_weight=bf16[128]" + fp8 +
+              " k_scale=fp32[8] v_scale=fp32[1]",
+          "q=bf16[17,27,128]" + heads + tokens + " k_cache=bf16[2,16,8,128] v_cache=bf16[2,16,8,128]" +
+              " positions2=int64[17] positions3=int64[17] section2=20 section3=20 sections=alternate",
+          "q=bf16[17,32,128]" + heads + tokens + fp8 + " norm=none pairs=interleaved"}) {
+        test::expect_right("qk_norm_rope " + line + " q_out=bf16", "warps", "units=4");
+    }
+}
+#endif
 
 // Three positions that agree are one; each section alone follows its own.
 TEST(QkNormRope, SectionsFollowTheirPositions) {
