@@ -167,6 +167,7 @@ TEST(Card, RatesReplaceTheTables) {
     const DeviceInfo d = with_rates(*find_device("h200"), {4, 4.2, 900, 0, 60, 1.0});
     EXPECT_EQ(d.read_tbps, 4.2);
     EXPECT_EQ(d.fp8_tflops, 900) << "a card without fp8 runs it as 16 bits";
+    EXPECT_EQ(with_rates(*find_device("h200"), {4, 4.2, 900, 1700, 60, 1.0}).fp8_tflops, 1700);
     EXPECT_NE(floor_text({.bytes = 4.2e9}, d).find("floor 1000.00 us"), std::string::npos);
 }
 

@@ -233,5 +233,14 @@ TEST(DrawnRows, KeepToTheirLimits) {
     EXPECT_TRUE(drawn("used_rows", 1, {.least_bytes = 2, .most_bytes = 1, .most_flops = 1}).empty());
 }
 
+// Of a table the contract counts the rows that are used; the others have to be somewhere, too.
+TEST(DrawnRows, HaveRoomForWhatNoCallMoves) {
+    const auto cases = drawn("embedding", 100, {.least_bytes = 1e4, .most_bytes = 1e6, .most_flops = 1e9});
+    EXPECT_EQ(cases.size(), 100u);
+    for (const Case& c : cases)
+        EXPECT_LE(static_cast<double>(bytes(field(c, "table").dtype, field(c, "table").span())), 8e6)
+            << c.line();
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "bench/evidence.h"
 
 namespace weft::test {
@@ -97,6 +100,31 @@ TEST(ForeignProblem, HoldsColdTimesToAllOfTheBytes) {
                 HasSubstr("(cold) is below the floor"));
     const Measurement fits = measured(caller, right, {l2, 0}, rates, kEmulator);
     EXPECT_TRUE(fits.weft()->checked) << fits.weft()->why;
+}
+// Of two sets of operands, each of twice the L2, the one that hot calls work on takes less time than all of its bytes.
+TEST(ForeignProblem, HoldsHotTimesToTheBytesThatTheL2DoesNotHold) {
+    Caller caller;
+    const auto l2 = static_cast<double>(device_info(kEmulator).l2_bytes);
+    if (l2 == 0) GTEST_SKIP() << "no emulator";
+    const auto why = [&](double hot_ms) {
+        ForeignOperands operands = caller.operands();
+        operands.footprint = 2 * l2;
+        Foreign foreign(std::move(operands), kEmulator, {}, {2 * l2, 0},
+                        {.rounds = 3, .replay_us = 20, .seed = 1, .eager = false},
+                        CardRates{l2 * 1e-9, l2 * 1e-9, 1e9, 1e9, 1e9, 1e-9});  // the L2's bytes take a ms
+        EXPECT_EQ(foreign.sets(), 2u);
+        Callable candidate;
+        candidate.name = "candidate";
+        candidate.side = Side::weft;
+        candidate.call = [&caller, hot_ms](std::size_t set) {
+            std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(set == 0 ? hot_ms : 5));
+            caller.value = kRight;
+        };
+        foreign.add(candidate);
+        return foreign.run().weft()->why;
+    };
+    EXPECT_EQ(why(1.1), "");
+    EXPECT_THAT(why(0), HasSubstr("(hot) is below the floor of 1000.00 us"));
 }
 
 }  // namespace

@@ -35,12 +35,13 @@ struct Sampling : testing::Test {
     void says(unsigned mhz, unsigned long long reasons) const {
         symbol<void(unsigned, unsigned long long)>("weft_test_clock_says")(mhz, reasons);
     }
-    // Four samples of a call, cold and hot.
-    Result sampled() const {
+    // Four samples of a call, cold and hot: of graphs, or of calls from the host.
+    Result sampled(Time time = Time::device) const {
         Context context(kSecond);
         Sampler sampler(context, 1, {.rounds = 4, .replay_us = 1, .seed = 1, .eager = false});
         Callable callable;
         callable.name = "nothing";
+        callable.recordable = time == Time::device;
         callable.call = [](std::size_t) {};
         Result result;
         sampler.add(callable, result);
@@ -71,10 +72,12 @@ TEST_F(Sampling, WhatIsTakenOfAHotCardIsLeftOutAndTakenAgain) {
 
 TEST_F(Sampling, OfACardThatStaysHotThereIsNone) {
     says(900, kHot);
-    const Result result = sampled();
-    for (const Cache cache : kCaches) {
-        EXPECT_THAT(result.at(Time::device, cache)->samples, SizeIs(0));
-        EXPECT_EQ(result.at(Time::device, cache)->dropped, 8) << "as many again, and no more";
+    for (const Time time : kTimes) {
+        const Result result = sampled(time);
+        for (const Cache cache : kCaches) {
+            EXPECT_THAT(result.at(time, cache)->samples, SizeIs(0)) << name(time);
+            EXPECT_EQ(result.at(time, cache)->dropped, 8) << "as many again, and no more";
+        }
     }
 }
 
@@ -88,6 +91,20 @@ TEST_F(Sampling, AClockThatThePowerLimitHoldsIsCounted) {
         EXPECT_EQ(timing->dropped, 0);
         EXPECT_THAT(timing->sm_mhz, Each(1500));
     }
+}
+
+// How many calls fill a sample is told by what some of them take until the device is done, not until they are queued.
+TEST_F(Sampling, CallsFromTheHostAreWaitedForBeforeTheyAreCounted) {
+    Context context(kSecond);
+    Sampler sampler(context, 1, {.rounds = 1, .replay_us = 1, .seed = 1, .eager = true});
+    Callable callable;
+    callable.name = "noted";
+    callable.recordable = false;
+    callable.call = [](std::size_t) { FakeCuda::note("call"); };
+    Result result;
+    sampler.add(callable, result);
+    EXPECT_THAT(FakeCuda::calls(),
+                testing::ElementsAre("call on 0", "call on 0", "call on 0", "synchronize on 1"));
 }
 
 TEST_F(Sampling, WithoutTheClockNothingIsLeftOut) {

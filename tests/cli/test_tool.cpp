@@ -25,13 +25,15 @@ struct Planted {
     static constexpr std::string_view kName = "planted";
     Tensor x, out;
     static const Contract& contract() {
-        static const Contract c = Describe<Planted>(std::string(kName), "out = 2 · x")
-                                      .in("x", &Planted::x, "... dim", kFloat, "what is doubled")
-                                      .out("out", &Planted::out, "... dim", kFloat, "twice that")
-                                      .in_place_of("x")
-                                      .tolerance("exact")
-                                      .source("a test")
-                                      .sizes("dim", {4, 16});
+        static const Contract c =
+            Describe<Planted>(std::string(kName), "out = 2 · x")
+                .in("x", &Planted::x, "... dim", kFloat, "what is doubled")
+                .out("out", &Planted::out, "... dim", kFloat, "twice that")
+                .in_place_of("x")
+                .flops(+[](const Planted& op) { return static_cast<double>(op.x.numel()); })
+                .tolerance("exact")
+                .source("a test")
+                .sizes("dim", {4, 16});
         return c;
     }
 };

@@ -120,13 +120,16 @@ TEST(CaseLines, OfCallsSayAnOutputsOwnDType) {
 
 // What kernels can tell of an address is said in elements, of which a byte may have two.
 TEST(CaseLines, OfCallsSayWhereTheirElementsBegin) {
-    const Case c = Case::parse("probe x=bf16[4,8]+3 packed=fp4_e2m1[9,32]+6 groups=2 out=fp32[4,8]+1");
-    std::vector<std::max_align_t> memory(256), call(64);
-    std::vector<void*> bases;
-    for (std::size_t i = 0; i < c.tensors.size(); ++i)
-        bases.push_back(c.tensors[i].present ? &memory[32 * i] : nullptr);
-    c.bind(call.data(), bases, kCpu);
-    EXPECT_EQ(Case::of(c.op(), call.data()).line(), c.line());
+    for (const char* line : {"probe x=bf16[4,8]+3 packed=fp4_e2m1[9,32]+6 groups=2 out=fp32[4,8]+1",
+                             "probe x=bf16[4,8]+7 packed=fp4_e2m1[9,32]+30 groups=2 out=fp32[4,8]+2"}) {
+        const Case c = Case::parse(line);
+        std::vector<std::max_align_t> memory(256), call(64);
+        std::vector<void*> bases;
+        for (std::size_t i = 0; i < c.tensors.size(); ++i)
+            bases.push_back(c.tensors[i].present ? &memory[32 * i] : nullptr);
+        c.bind(call.data(), bases, kCpu);
+        EXPECT_EQ(Case::of(c.op(), call.data()).line(), c.line());
+    }
 }
 
 // One element, however many axes a caller gave it.

@@ -25,7 +25,7 @@ void launch(const Probe& op, Context&) {
     Oracle plain;
     reference(op, plain);
 }
-void fail(const Probe&, Context&) { throw Error(ErrorCode::cuda, "", "", "launch out of resources"); }
+void fail(const Probe&, Context&) { throw Error(ErrorCode::cuda, "", "weight", "launch out of resources"); }
 
 const RegisterReference<Probe> kReference{reference};
 const RegisterImplementations<Probe> kList{
@@ -145,7 +145,9 @@ TEST_F(Dispatch, ReportsFailuresWithTheCaseLine) {
         FAIL() << "it ran";
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), ErrorCode::cuda);
-        EXPECT_STREQ(e.what(), "probe: first (probe x=fp32[2,8] out=fp32[2,8]): launch out of resources");
+        EXPECT_EQ(e.field(), "weight");
+        EXPECT_STREQ(e.what(),
+                     "probe.weight: first (probe x=fp32[2,8] out=fp32[2,8]): launch out of resources");
     }
 }
 

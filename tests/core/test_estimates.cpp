@@ -84,6 +84,11 @@ TEST_F(PlansFile, IsReadAsItWasWritten) {
     EXPECT_EQ(again.find("library 3 on a card", "m=1 n=2"), nullptr);
 }
 
+TEST_F(PlansFile, ThatCannotBeWrittenIsAnError) {
+    EXPECT_THROW(Plans().write("/dev/full"), Error) << "nothing fits in it";
+    EXPECT_THROW(Plans().write(path + "/plans.json"), Error) << "there is no such folder";
+}
+
 TEST_F(PlansFile, OfAnotherFormatIsRefused) {
     for (const char* text : {"", "{", "[]", "{}", R"({"plans":{}})",
                              R"({"format":"weft plans 2","plans":{}})", R"({"format":1,"plans":{}})"}) {

@@ -190,6 +190,7 @@ TEST(Rules, ThatNoValuesKeepMakeNoCase) {
     EXPECT_FALSE(Fill::index("n").exists(1, 0));
     EXPECT_TRUE(Fill::index("n").exists(0, 0));
     EXPECT_FALSE(Fill::slots("n").exists(4, 3));
+    EXPECT_TRUE(Fill::slots("n").exists(3, 3));
     EXPECT_TRUE(Fill::slots("n").or_minus_one().exists(4, 3));
     EXPECT_FALSE(Fill::parts("n").exists(0, 3));
     EXPECT_FALSE(Fill::parts("n").exists(0, 1));

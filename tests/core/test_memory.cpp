@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "weft/context.h"
 #include "weft/error.h"
@@ -56,6 +58,7 @@ TEST(Contexts, MoveWithAllThatTheyKnow) {
         context.set_tuning(true);
         context.plans().set("library", "m=1", "the third");
         context.scratch(100);
+        context.slot<std::vector<int>>() = {3};
         return context;
     };
     const auto expect_all = [&](Context& context) {
@@ -66,6 +69,7 @@ TEST(Contexts, MoveWithAllThatTheyKnow) {
         EXPECT_TRUE(context.tuning());
         EXPECT_NE(context.plans().find("library", "m=1"), nullptr);
         EXPECT_EQ(context.take_scratch_asked(), 100u);
+        EXPECT_EQ(context.slot<std::vector<int>>(), std::vector<int>{3});
     };
     Context made = told();
     Context constructed = std::move(made);
@@ -146,6 +150,22 @@ TEST(Graphs, OnTheHostRepeatTheirWork) {
     EXPECT_EQ(asked_after, 4);
     EXPECT_FALSE(is_capturing(kCpu, {}));
     EXPECT_EQ(OwnedStream(kCpu).get().handle, nullptr);
+}
+
+// What is done during a measurement (a look at the card's clock) is in no time.
+TEST(Graphs, OnTheHostTimeTheWorkAlone) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    auto asked = begin;
+    Context context;
+    const double us = time_us(
+        context, [] {},
+        [&] {
+            asked = Clock::now();
+            while (Clock::now() - asked < std::chrono::milliseconds(2)) {}
+        });
+    const std::chrono::duration<double, std::micro> until_then = asked - begin;
+    EXPECT_LE(us, until_then.count());
 }
 
 TEST(Memory, WithoutADeviceSaysSo) {

@@ -120,5 +120,12 @@ TEST(Tensors, RankIsLimited) {
     EXPECT_THROW(strided({2, 2}, {1}), Error);
 }
 
+// An axis without elements leaves the others' strides to be counted.
+TEST(Tensors, AreLimitedInSizeThoughTheyHaveNoElements) {
+    constexpr std::int64_t kLong = std::int64_t{1} << 40;
+    EXPECT_THROW(Tensor(nullptr, DType::fp32, {kLong, kLong}), Error);
+    EXPECT_THROW(Tensor(nullptr, DType::fp32, {0, kLong, kLong}), Error);
+}
+
 }  // namespace
 }  // namespace weft
