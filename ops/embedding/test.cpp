@@ -1,5 +1,6 @@
 // embedding: what generated cases don't say.
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include "ops/embedding/embedding.h"
 #include "tests/ops/support.h"
@@ -52,6 +53,32 @@ TEST(Embedding, ScalesAsGemmaDoes) {
             .ids = ids.on(device), .table = table.on(device), .out = out.on(device), .scale = 45.25f});
         for (int i = 0; i < 4; ++i) EXPECT_EQ(out[i], round_to(DType::bf16, table[i] * 45.25));
     }
+}
+
+// On reserved address space, of which pages exist only where rows lie: numbers cut to 32 bits find rows of zeros, or none.
+TEST(Embedding, TablesOfMoreThanTwoToThe31Rows) {
+    constexpr std::int64_t kRows = (std::int64_t{1} << 32) + 4;
+    constexpr std::size_t kBytes = kRows * 8 * 2;
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) GTEST_SKIP() << "no such address space";
+    const double rows[] = {(std::int64_t{1} << 31) + 1.0, 5, kRows - 1.0};
+    HostTensor ids(DType::int64, {3}, {rows[0], rows[1], rows[2]});
+    for (int t = 0; t < 3; ++t) {
+        for (int i = 0; i < 8; ++i)
+            store_element(DType::bf16, memory, static_cast<std::int64_t>(rows[t]) * 8 + i, 10 * t + i + 1);
+    }
+    for (const Device device : test::host_devices()) {
+        for (const DType dtype : {DType::bf16, DType::fp32}) {
+            HostTensor out(dtype, {3, 8});
+            run(Embedding{.ids = ids.on(device),
+                          .table = Tensor(memory, DType::bf16, {kRows, 8}, device),
+                          .out = out.on(device)});
+            for (int i = 0; i < 24; ++i)
+                EXPECT_EQ(out[i], 10 * (i / 8) + i % 8 + 1) << i << " on " << name(device.type);
+        }
+    }
+    munmap(memory, kBytes);
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+// Grids of more blocks than an axis has: kit/elementwise.cuh's walks over tiles, each vector once by one thread.
+#include "../emulator/support.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kit/affine.cuh"
+#include "kit/elementwise.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+using test::Emulator;
+
+enum class Walk { loop, together, any, known, batches };
+
+template <Walk kWalk>
+__global__ void count_vectors(kit::RowTiles tiles, int* counts, std::int64_t width) {
+    const auto count = [&](std::int64_t row, std::int64_t column) {
+        if (row < tiles.rows && column < tiles.dim) ++counts[row * width + column / 8];
+    };
+    if constexpr (kWalk == Walk::loop) {
+        kit::for_each_tile<8, 2>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
+            for (int b = 0; b < 2; ++b) count(row, column + b * step);
+        });
+    } else if constexpr (kWalk == Walk::together) {
+        kit::for_each_tile_together<8>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t dim) {
+            if (dim > 0) count(row, column);
+        });
+    } else if constexpr (kWalk == Walk::any) {
+        kit::for_each_vector<8, kit::Any>(
+            tiles, DType::fp32, [&](auto*, const kit::PartVector& at) { count(at.row, at.column); });
+    } else if constexpr (kWalk == Walk::known) {
+        kit::for_each_vector<8, float>(tiles, DType::fp32, [&](auto*, const kit::WholeVector& at) {
+            count(at.row, kit::column_of<8>(at));
+        });
+    } else {
+        const kit::WholeVector first = kit::first_of_batch(tiles);
+        for (unsigned b = 0; b < kit::kMixedBatch; ++b)
+            count(first.row, std::int64_t{first.vector + (b << tiles.lanes_log2)} * 8);
+    }
+}
+
+// Rows in three layers of two blocks, with a row that the last block lacks; a thread's vectors one or two at a time.
+template <Walk kWalk>
+void expect_each_once(int batch) {
+    const std::int64_t rows = 3 * 2 * 8 - 1, vectors = 4 * batch;
+    const kit::RowTiles tiles{.rows = rows,
+                              .dim = vectors * 8,
+                              .vectors = static_cast<unsigned>(vectors),
+                              .lanes_log2 = 2,
+                              .threads = 32,
+                              .column_blocks = 1,
+                              .row_blocks = 2,
+                              .layers = 3};
+    std::vector<int> counts(static_cast<std::size_t>(rows * vectors));
+    kit::LaunchShape shape = tiles.shape();
+    shape.dependent = kWalk == Walk::any || kWalk == Walk::known;
+    kit::launch("count_vectors", count_vectors<kWalk>, shape, Stream{}, tiles, counts.data(), vectors);
+    EXPECT_EQ(std::count(counts.begin(), counts.end(), 1), rows * vectors) << static_cast<int>(kWalk);
+}
+
+TEST_F(Emulator, TilesInLayersAreWalkedOnceEach) {
+    expect_each_once<Walk::loop>(2);
+    expect_each_once<Walk::together>(1);
+    expect_each_once<Walk::any>(1);
+    expect_each_once<Walk::known>(1);
+    expect_each_once<Walk::batches>(kit::kMixedBatch);
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET
