@@ -39,6 +39,22 @@ inline void set_near_heads(AttentionParams& p, int near_heads) {
     p.by_near_heads = kit::Divisor::of(near_heads), p.by_last_heads = kit::Divisor::of(last);
 }
 
+inline void set_places(AttentionParams& p, const Attention& op, const attention::Extent& extent) {
+    p.sequences = static_cast<int>(extent.sequences);
+    p.kv_tokens = static_cast<int>(extent.keys);
+    if (op.block_table) {
+        p.block_table = op.block_table.as<std::int32_t>(), p.table_stride = op.block_table.stride[0];
+        p.pages = static_cast<int>(op.k.dim(0)), p.page_size = static_cast<int>(op.k.dim(1));
+        p.by_page_size = kit::Divisor::of(p.page_size);
+    }
+    if (op.cu_seqlens_q) {
+        p.cu_seqlens_q = op.cu_seqlens_q.as<std::int32_t>();
+        p.row_blocks = p.rows / p.block_rows + p.sequences;  // places: first_place of one sequence more
+        p.by_block_rows = kit::Divisor::of(p.block_rows);
+    }
+    if (op.cu_seqlens_k) p.cu_seqlens_k = op.cu_seqlens_k.as<std::int32_t>();
+}
+
 // But for what a configuration says.
 inline AttentionParams parameters(const Attention& op, const attention::Problem& problem, int block_rows,
                                   int splits) {
@@ -49,17 +65,18 @@ inline AttentionParams parameters(const Attention& op, const attention::Problem&
     if (op.lse) p.lse = op.lse.as<float>(), p.lse_stride = strides(op.lse, 2, 1);
     if (op.kv_lengths) p.kv_lengths = op.kv_lengths.as<std::int32_t>();
     if (op.key_mask) p.key_mask = op.key_mask.as<std::uint8_t>(), p.mask_stride = op.key_mask.stride[0];
-    p.rows = static_cast<int>(problem.rows);
+    p.q_tokens = static_cast<int>(op.q.dim(1));
+    p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
+    p.rows = p.q_tokens * p.group;
+    p.heads = static_cast<int>(op.q.dim(0)) * p.kv_heads;
     p.block_rows = block_rows;
     p.row_blocks = (p.rows + block_rows - 1) / block_rows;
     p.splits = splits;
-    p.q_tokens = static_cast<int>(op.q.dim(1)), p.kv_tokens = static_cast<int>(op.k.dim(1));
-    p.heads = static_cast<int>(problem.heads);
-    p.kv_heads = static_cast<int>(op.k.dim(2)), p.group = static_cast<int>(op.q.dim(2) / op.k.dim(2));
+    set_places(p, op, attention::Extent(op));
     p.head_dim = static_cast<int>(op.q.dim(3));
     p.by_group = kit::Divisor::of(p.group), p.by_splits = kit::Divisor::of(p.splits);
     p.by_row_blocks = kit::Divisor::of(p.row_blocks), p.by_kv_heads = kit::Divisor::of(p.kv_heads);
-    set_near_heads(p, 1);
+    set_near_heads(p, op.cu_seqlens_q ? p.kv_heads : 1);
     p.causal = problem.window.right == 0;
     set_options(p, op, problem.window);
     p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),

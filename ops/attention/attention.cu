@@ -35,17 +35,17 @@ class AttentionPlans {
     Entry entries_[32];
 };
 
-template <class T, bool kOptions>
+template <class T, bool kOptions, bool kRagged>
 void launch_flash(const AttentionParams& p, const Config& config, unsigned blocks, Stream stream) {
     const kit::LaunchShape shape{.grid = blocks,
                                  .block = static_cast<unsigned>(config.threads()),
                                  .dynamic_shared = static_cast<std::size_t>(config.shared_bytes())};
     constexpr const char* kName = "attention_flash";
     switch (config.tile.head_dim) {
-        case 64: return kit::launch(kName, attention_flash<T, 64, kOptions>, shape, stream, p);
-        case 80: return kit::launch(kName, attention_flash<T, 80, kOptions>, shape, stream, p);
-        case 128: return kit::launch(kName, attention_flash<T, 128, kOptions>, shape, stream, p);
-        default: return kit::launch(kName, attention_flash<T, 256, kOptions>, shape, stream, p);
+        case 64: return kit::launch(kName, attention_flash<T, 64, kOptions, kRagged>, shape, stream, p);
+        case 80: return kit::launch(kName, attention_flash<T, 80, kOptions, kRagged>, shape, stream, p);
+        case 128: return kit::launch(kName, attention_flash<T, 128, kOptions, kRagged>, shape, stream, p);
+        default: return kit::launch(kName, attention_flash<T, 256, kOptions, kRagged>, shape, stream, p);
     }
 }
 
@@ -65,10 +65,16 @@ void launch_attention(const Attention& op, Context& context) {
     if (config.splits > 1) set_partials(p, context.scratch(partial_bytes(p)));
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    const auto launch = problem.options
-                            ? (bf16 ? launch_flash<kit::bf16, true> : launch_flash<kit::half, true>)
-                            : (bf16 ? launch_flash<kit::bf16, false> : launch_flash<kit::half, false>);
-    launch(p, config, blocks, context.stream());
+    const auto launch = [&](auto as_bf16, auto as_half) {
+        (bf16 ? as_bf16 : as_half)(p, config, blocks, context.stream());
+    };
+    if (attention::is_ragged(op)) {
+        launch(launch_flash<kit::bf16, true, true>, launch_flash<kit::half, true, true>);
+    } else if (problem.options) {
+        launch(launch_flash<kit::bf16, true, false>, launch_flash<kit::half, true, false>);
+    } else {
+        launch(launch_flash<kit::bf16, false, false>, launch_flash<kit::half, false, false>);
+    }
     if (config.splits > 1) merge_partials(p, bf16, context);
 }
 

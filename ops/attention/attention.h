@@ -1,4 +1,5 @@
-// Attention: softmax(scale · q·kᵀ) · v for any number of query heads a key head, windowed, capped and with sinks.
+// Attention: softmax(scale · q·kᵀ) · v for any number of query heads a key head, windowed, capped and with sinks, over
+// keys in one piece, in pages of a cache, or of sequences that are packed one behind the other.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,16 @@ namespace weft {
 // cap(x) = softcap · tanh(x / softcap), or x where softcap is 0 (Gemma 2). A sink is one more logit of the softmax, which
 // has no value (gpt-oss).
 //
-// Of n = kv_lengths[b] keys (clamped to [0, kv_tokens]; kv_tokens where absent), query i stands at position i + n −
+// With block_table, k and v are caches in pages: key j of batch b is row j mod page_size of page block_table[b, j /
+// page_size]. Entries for keys that do not exist are not read. -1, and on a device any number that is no page, stands for
+// a page of zeros.
+//
+// With cu_seqlens_q, "batch" above is a sequence: the queries [cu_seqlens_q[s], cu_seqlens_q[s + 1]) of q's one batch, over
+// the keys [cu_seqlens_k[s], cu_seqlens_k[s + 1]) of k's one batch, over those of its pages, or, with neither, all over the
+// same keys. i and j count from a sequence's first.
+//
+// Of n = kv_lengths[b] keys (clamped to [0, kv_tokens], with pages to those that a row of block_table holds, with
+// cu_seqlens_k to the sequence's; so many where absent), query i stands at position i + n −
 // q_tokens: the last query at the last key (bottom-right, as in FlashAttention 2). It sees key j if
 //
 //   0 ≤ j < n,   position − window_left ≤ j ≤ position + window_right      (a window of −1 is unlimited)
@@ -33,6 +43,7 @@ struct Attention {
     static constexpr std::string_view kName = "attention";
 
     Tensor q{}, k{}, v{}, kv_lengths{}, key_mask{}, key_limits{}, sinks{}, out{}, lse{};
+    Tensor block_table{}, cu_seqlens_q{}, cu_seqlens_k{};
     float scale = 0;    // 0: 1/sqrt(head_dim)
     float softcap = 0;  // 0: none
     bool causal = false;
@@ -71,6 +82,28 @@ inline std::optional<Violation> softcap_is_normal(const Attention& op) {
     return Violation{"softcap", "expected 0 or a normal number, got a subnormal one"};
 }
 
+inline std::optional<Violation> sequences_are_of_one_batch(const Attention& op) {
+    if (!op.cu_seqlens_q) return std::nullopt;
+    if (op.cu_seqlens_q.dim(0) == 0)
+        return Violation{"cu_seqlens_q", "expected at least one offset, got none"};
+    if (op.q.dim(0) == 1) return std::nullopt;
+    return Violation{"q", "expected a batch of 1 beside cu_seqlens_q, got " + std::to_string(op.q.dim(0))};
+}
+
+// What a call comes to at most, whatever holds the keys: so many sequences, of so many queries and keys.
+struct Extent {
+    std::int64_t sequences, queries, keys;
+
+    explicit Extent(const Attention& op)
+        : sequences(op.cu_seqlens_q ? op.cu_seqlens_q.dim(0) - 1 : op.q.dim(0)),
+          queries(op.q.dim(1)),
+          keys(op.k.dim(1)) {
+        if (!op.block_table) return;
+        const std::int64_t pages = op.block_table.dim(1);
+        keys = pages > 0 && keys > Attention::kWidest / pages ? Attention::kWidest : keys * pages;
+    }
+};
+
 // How many keys before and after its own position a query sees. A window that reaches over all keys of any length, for
 // every query, is none.
 struct Window {
@@ -79,7 +112,7 @@ struct Window {
 
     Window() = default;
     explicit Window(const Attention& op) {
-        if (op.window_left >= 0 && op.window_left < op.k.dim(1) - 1) left = op.window_left;
+        if (op.window_left >= 0 && op.window_left < Extent(op).keys - 1) left = op.window_left;
         const std::int64_t after = op.causal ? 0 : op.window_right;
         if (after >= 0 && after < op.q.dim(1) - 1) right = after;
     }
@@ -88,8 +121,13 @@ struct Window {
 
 // Two matrix products over the pairs that causality and windows alone leave, where all keys exist.
 inline double flops(const Attention& op) {
-    const std::int64_t queries = op.q.dim(1), keys = op.k.dim(1);
+    const auto [sequences, queries, keys] = Extent(op);
     const Window window(op);
+    const double per_pair = 4 * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
+    if (op.cu_seqlens_q) {  // at most: each query the last of a sequence that has as many keys as one may
+        const std::int64_t seen = std::min(keys, window.left + window.right + 1);
+        return per_pair * static_cast<double>(queries) * static_cast<double>(seen);
+    }
     // Pairs of a query and a key that lies at most `distance` beyond its position. The last query stands at the last
     // key, and each before it has one key fewer: the last `whole` have all, the `some` before them not.
     const auto up_to = [&](std::int64_t distance) {
@@ -100,26 +138,31 @@ inline double flops(const Attention& op) {
         return static_cast<double>(whole) * static_cast<double>(keys) + rows * static_cast<double>(most) -
                rows * (rows - 1) / 2;
     };
-    const double pairs = up_to(window.right) - up_to(-window.left - 1);
-    return 4 * pairs * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
+    return per_pair * (up_to(window.right) - up_to(-window.left - 1));
 }
 
 // What that takes at most: keys which lie before every query's window are not read, and how much lengths, limits and masks
 // hide is known where they lie.
 inline Work work(const Attention& op) {
-    const std::int64_t keys = op.k.dim(1);
+    const auto [sequences, queries, keys] = Extent(op);
     const Window window(op);
-    const std::int64_t first = keys - op.q.dim(1);  // query's position
-    const std::int64_t before =
-        op.q.dim(1) == 0 ? keys : std::clamp<std::int64_t>(first - window.left, 0, keys);
-    const double seen = keys == 0 ? 0 : static_cast<double>(keys - before) / static_cast<double>(keys);
+    const std::int64_t first = keys - queries;  // query's position
+    const std::int64_t before = op.cu_seqlens_q ? 0
+                                : queries == 0  ? keys
+                                                : std::clamp<std::int64_t>(first - window.left, 0, keys);
+    double seen = keys == 0 ? 0 : static_cast<double>(keys - before) / static_cast<double>(keys);
+    if (op.block_table) {  // of a cache no more than its pages
+        const auto held = static_cast<double>(op.k.dim(0)) * static_cast<double>(op.k.dim(1));
+        const double named = seen * static_cast<double>(sequences) * static_cast<double>(keys);
+        seen = held == 0 ? 0 : std::min(1.0, named / held);
+    }
     Work work{.flops = flops(op), .math = op.q.dtype};
-    for (const Tensor* t :
-         {&op.q, &op.k, &op.v, &op.kv_lengths, &op.key_mask, &op.key_limits, &op.sinks, &op.out, &op.lse}) {
+    for (const Tensor* t : {&op.q, &op.k, &op.v, &op.kv_lengths, &op.key_mask, &op.key_limits, &op.sinks,
+                            &op.block_table, &op.cu_seqlens_q, &op.cu_seqlens_k, &op.out, &op.lse}) {
         const auto bytes = *t ? static_cast<double>(weft::bytes(t->dtype, t->distinct())) : 0;
         work.bytes += t == &op.k || t == &op.v ? seen * bytes : bytes;
     }
-    work.at_most = op.kv_lengths || op.key_mask || op.key_limits;
+    work.at_most = op.kv_lengths || op.key_mask || op.key_limits || op.cu_seqlens_q;
     return work;
 }
 
@@ -127,13 +170,16 @@ inline Work work(const Attention& op) {
 inline void describe_seen(Describe<Attention>& describe) {
     describe
         .in("kv_lengths", &Attention::kv_lengths, "batch", DType::int32,
-            "keys that exist, from the first; clamped to [0, kv_tokens]; `causal` and windows align to "
-            "them")
+            "keys that exist, from the first; clamped to [0, kv_tokens], with pages to what a row of "
+            "block_table holds, with cu_seqlens_k to the sequence's; `causal` and windows align to them")
         .optional()
-        .fill(Fill::lengths("kv_tokens"))
+        .picked_by("cu_seqlens_q", "sequences")
+        .fill(Fill::lengths("kv_tokens+max_pages*page_size"))
         .in("key_mask", &Attention::key_mask, "batch kv_tokens", DType::uint8,
             "0 hides a key from every query")
         .optional()
+        .excludes("block_table")
+        .excludes("cu_seqlens_q")
         .layout(Layout::inner)
         .fill(Fill::mask())
         .in("key_limits", &Attention::key_limits, "batch q_tokens", DType::int32,
@@ -141,10 +187,35 @@ inline void describe_seen(Describe<Attention>& describe) {
             "all batches (stride 0)")
         .optional()
         .layout(Layout::inner)
-        .fill(Fill::lengths("kv_tokens"))
+        .fill(Fill::lengths("kv_tokens+max_pages*page_size"))
         .in("sinks", &Attention::sinks, "kv_heads*group", DType::fp32,
             "a further logit of each head's softmax, without a value; neither scaled nor capped")
         .optional();
+}
+
+// Where keys and queries lie, if not in one piece a batch.
+inline void describe_places(Describe<Attention>& describe) {
+    describe
+        .in("block_table", &Attention::block_table, "batch max_pages", DType::int32,
+            "makes k and v caches in pages: the page of keys [p * page_size, (p + 1) * page_size) of "
+            "each batch; entries for keys that do not exist are not read; -1: zeros, as, on a device, all "
+            "that is no page")
+        .optional()
+        .picked_by("cu_seqlens_q", "sequences max_pages")
+        .needs("kv_lengths")
+        .layout(Layout::inner)
+        .fill(Fill::index("pages").or_minus_one().outside_is_defined())
+        .in("cu_seqlens_q", &Attention::cu_seqlens_q, "sequences+1", DType::int32,
+            "makes the one batch of q sequences, one behind the other: the first query of each, and the end")
+        .optional()
+        .fill(Fill::offsets("q_tokens"))
+        .in("cu_seqlens_k", &Attention::cu_seqlens_k, "sequences+1", DType::int32,
+            "the first key of each sequence, and the end; without it, and without pages, all sequences have "
+            "the same keys")
+        .optional()
+        .needs("cu_seqlens_q")
+        .excludes("block_table")
+        .fill(Fill::offsets("kv_tokens"));
 }
 
 inline void describe_windows(Describe<Attention>& describe) {
@@ -176,7 +247,9 @@ inline constexpr std::string_view kSource =
     "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
     "scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows and key "
     "lengths "
-    "as flash_attn_func has them; the soft cap of Gemma 2 (arXiv:2408.00118), the sinks of gpt-oss "
+    "as flash_attn_func has them, pages (arXiv:2309.06180) and packed sequences as flash_attn_varlen_func "
+    "and "
+    "flash_attn_with_kvcache; the soft cap of Gemma 2 (arXiv:2408.00118), the sinks of gpt-oss "
     "(arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164)";
 
 }  // namespace attention
@@ -189,15 +262,18 @@ inline const Contract& Attention::contract() {
             .layout(Layout::inner)
             .in("k", &Attention::k, "batch kv_tokens kv_heads head_dim", kFloat,
                 "keys; each key head serves `group` consecutive query heads")
+            .picked_by("block_table", "pages page_size kv_heads head_dim")
             .like("q")
             .layout(Layout::inner)
             .in("v", &Attention::v, "batch kv_tokens kv_heads head_dim", kFloat,
                 "values; a value that is not finite may reach rows from which only `causal`, a window or "
                 "key_limits hides its key")
+            .picked_by("block_table", "pages page_size kv_heads head_dim")
             .like("q")
             .layout(Layout::inner)
             .fill(Fill::uniform(-2, 2))
             .with(attention::describe_seen)
+            .with(attention::describe_places)
             .out("out", &Attention::out, "batch q_tokens kv_heads*group head_dim", kFloat,
                  "zeros where no key is seen")
             .like("q")
@@ -214,12 +290,17 @@ inline const Contract& Attention::contract() {
                     "scores become softcap tanh(score / softcap) before masks; 0: none", {0, 0, 0, 1, 50})
             .require(attention::heads_divide)
             .require(attention::head_dim_in_range)
+            .require(attention::sequences_are_of_one_batch)
             .require(attention::scale_is_normal)
             .require(attention::softcap_is_normal)
             .work(attention::work)
             .sizes("batch", {1, 1, 2, 3})
             .sizes("q_tokens", {1, 2, 5, 10, 16, 17, 33, 64, 70})
             .sizes("kv_tokens", {0, 1, 2, 9, 16, 33, 63, 64, 65, 100, 130, 200})
+            .sizes("sequences", {1, 1, 2, 3, 5, 40})
+            .sizes("pages", {1, 2, 5, 30})
+            .sizes("max_pages", {0, 1, 2, 4, 9})
+            .sizes("page_size", {1, 3, 16, 16, 64, 100})
             .sizes("kv_heads", {1, 1, 2, 3})
             .sizes("group", {1, 1, 2, 3, 8})
             .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 200, 256})

@@ -3,6 +3,7 @@
 
 #include "kit/ptx/approximate.cuh"
 #include "kit/ptx/pdl.cuh"
+#include "ops/attention/sequence.cuh"
 #include "ops/attention/tile_ring.cuh"
 #include "ops/attention/warp_math.cuh"
 
@@ -78,7 +79,7 @@ __device__ __forceinline__ void store_partial(const AttentionState<kHeadDim>& st
 #pragma unroll
     for (int i = 0; i < 2 * AttentionState<kHeadDim>::kRowTiles; ++i) {
         const int t = i / 2, h = i % 2, row = first_row + t * 16 + h * 8 + lane / 4;
-        if (row >= p.rows) continue;
+        if (row >= block.rows) continue;
         const float l = state.l[t][h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
         if (lane % 4 == 0) p.partial_lse[base + row] = state.m[t][h] * p.scale_log2 + log2f(l);
         float* to = p.partial + (base + row) * p.head_dim;
@@ -110,14 +111,15 @@ __device__ __forceinline__ void store_rows(const AttentionState<kHeadDim>& state
             *reinterpret_cast<uint32_t*>(tile + kTile.offset(row, n) + lane % 4 * 2) =
                 pack_pair<T>(c[2 * h] * inverse, c[2 * h + 1] * inverse);
         }
-        if (p.lse != nullptr && lane % 4 == 0 && first_row + row < p.rows) {
+        if (p.lse != nullptr && lane % 4 == 0 && first_row + row < block.rows) {
             p.lse[block.row_offset(p, p.lse_stride, first_row + row)] =
                 (state.m[t][h] * p.scale_log2 + log2f(l)) * 0.693147180559945309f;
         }
     }
     __syncwarp();
     const int chunk = lane % kLanes, column = chunk * 8;
-    for (int row = lane / kLanes; row < kTile.warp_rows() && first_row + row < p.rows; row += 32 / kLanes) {
+    for (int row = lane / kLanes; row < kTile.warp_rows() && first_row + row < block.rows;
+         row += 32 / kLanes) {
         if (column >= p.head_dim) break;
         T* to = static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, first_row + row) + column;
         const auto values = kit::load_aligned<8>(tile + kTile.offset(row, chunk));
@@ -131,8 +133,9 @@ __device__ __forceinline__ void store_rows(const AttentionState<kHeadDim>& state
 //          key tiles, each streaming its own, so that one group's softmax runs beside another's products
 // Traffic: k and v once a block of rows, from L2; bound by ldmatrix at head_dim 256, else by mma.sync
 // Needs:   head_dim <= kHeadDim, blockDim = 32 * row_warps * groups, dynamic shared memory as Config says; kOptions
-//          where windows (but for a causal one), key_limits, a soft cap or sinks are there
-template <class T, int kHeadDim, bool kOptions>
+//          where windows (but for a causal one), key_limits, a soft cap or sinks are there, kRagged (and kOptions)
+//          where keys are in pages or sequences packed
+template <class T, int kHeadDim, bool kOptions, bool kRagged>
 __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(const AttentionParams p) {
     using State = AttentionState<kHeadDim>;
     constexpr Tile kTile = State::kTile;
@@ -142,13 +145,20 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     const int group = warp / p.row_warps, warp_row = warp % p.row_warps * kTile.warp_rows();
     T* queries = kit::dynamic_shared<T>();
     T* rings = queries + p.row_warps * kTile.warp_rows() * kTile.pitch();
+    static_assert(kOptions || !kRagged);
     AttentionBlock block(p, blockIdx.x);
-    block.read_length(p);
+    int sequence = block.batch;  // where its length and pages are
+    if constexpr (kRagged) {
+        sequence = read_sequence(block, p);
+    } else {
+        block.read_length(p);
+    }
     const int block_rows = p.row_warps * kTile.warp_rows(), first_row = block.row_block * block_rows;
+    if (kRagged && first_row >= block.rows) return;  // there is a place more than its sequence has rows for
 
     load_rows<kHeadDim>(queries, block_rows, threadIdx.x, threads, static_cast<const T*>(p.q), p.head_dim,
                         p.vector_q, [&](int row) -> std::int64_t {
-                            const bool there = first_row + row < p.rows;
+                            const bool there = first_row + row < block.rows;
                             return there ? block.row_offset(p, p.q_stride, first_row + row) : -1;
                         });
     kit::cp_async_commit();
@@ -157,8 +167,8 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     const TileRange all = tiles_in(key_bounds<kOptions>(p, block, first_row, block_rows), kKeys);
     const int own = block.split * p.groups + group, stride = p.groups * p.splits;
     const int tiles = max(0, (all.count - own + stride - 1) / stride);
-    TileRing<T, kHeadDim> ring(p, block, rings + group * p.slots * kTile.slot(), group, all.first + own,
-                               tiles);
+    TileRing<T, kHeadDim, kRagged> ring(p, block, rings + group * p.slots * kTile.slot(), group,
+                                        all.first + own, tiles, sequence);
     const int row = first_row + warp_row;
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, kTile.warp_rows());
 

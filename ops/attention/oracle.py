@@ -4,6 +4,49 @@ import numpy as np
 
 
 def oracle(inputs: dict, options: dict) -> dict:
+    q = inputs["q"]
+    if "cu_seqlens_q" not in inputs:
+        return attend(of_pages(inputs), options)
+    offsets = inputs["cu_seqlens_q"].astype(int)
+    out, lse = np.zeros(q.shape), np.zeros((1, q.shape[2], q.shape[1]))
+    for s in range(len(offsets) - 1):
+        rows = slice(offsets[s], offsets[s + 1])
+        written = attend(of_pages(of_sequence(inputs, s, rows)), options)
+        out[:, rows], lse[..., rows] = written["out"], written["lse"]
+    return {"out": out, "lse": lse}
+
+
+def of_sequence(inputs: dict, s: int, rows: slice) -> dict:
+    """The call of one packed sequence: a batch of one."""
+    one = {name: inputs[name] for name in ("k", "v", "sinks") if name in inputs}
+    one["q"] = inputs["q"][:, rows]
+    if "key_limits" in inputs:
+        one["key_limits"] = inputs["key_limits"][:, rows]
+    for name in ("kv_lengths", "block_table"):
+        if name in inputs:
+            one[name] = inputs[name][s : s + 1]
+    if "cu_seqlens_k" in inputs:
+        first, end = inputs["cu_seqlens_k"].astype(int)[s : s + 2]
+        one["k"], one["v"] = one["k"][:, first:end], one["v"][:, first:end]
+    return one
+
+
+def of_pages(inputs: dict) -> dict:
+    """The same with each batch's keys in one piece."""
+    if "block_table" not in inputs:
+        return inputs
+    table = inputs["block_table"].astype(int)
+    pages = inputs["k"].shape[0]
+    there = ((table >= 0) & (table < pages)).reshape(*table.shape, 1, 1, 1)
+    whole = dict(inputs)
+    for name in ("k", "v"):
+        cache = np.concatenate([inputs[name], np.zeros((1, *inputs[name].shape[1:]))])
+        rows = np.where(there, cache[np.clip(table, 0, pages)], 0)
+        whole[name] = rows.reshape(len(table), -1, *cache.shape[2:])
+    return whole
+
+
+def attend(inputs: dict, options: dict) -> dict:
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     batch, queries, heads, dim = q.shape
     keys = k.shape[1]

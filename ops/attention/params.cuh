@@ -6,6 +6,7 @@
 #include "kit/divisor.cuh"
 #include "kit/ptx/approximate.cuh"
 #include "kit/ptx/elect.cuh"
+#include "kit/ptx/shuffle.cuh"
 #include "kit/reduce.cuh"
 #include "kit/target.h"
 #include "ops/attention/policy.h"
@@ -49,6 +50,14 @@ struct AttentionParams {
     const float* sinks;  // or null: [q_heads]
     float cap_factor;    // exp2 of a score times this is exp(2 score / softcap)
     bool capped;
+    // Of ragged kernels alone: keys in pages, or sequences that are packed one behind the other.
+    const std::int32_t*
+        block_table;  // or null: [sequence, max_pages], of caches whose strides' batch is a page
+    std::int64_t table_stride;
+    int pages, page_size;
+    const std::int32_t *cu_seqlens_q, *cu_seqlens_k;  // or null
+    int sequences;
+    kit::Divisor by_page_size, by_block_rows;
 
     // Of a row.
     __device__ __forceinline__ int token(int row) const {
@@ -75,9 +84,12 @@ struct KeyRange {
 struct AttentionBlock {
     unsigned index;
     int split, row_block, kv_head, batch, keys;  // keys: that exist
+    int rows, q_tokens;                          // that share them
+    int first_query = 0, first_key = 0;          // of a packed sequence, in its tensors
 
     // Reads no memory, so that it may come before the wait for the kernels before; lengths are read after it.
-    __device__ AttentionBlock(const AttentionParams& p, unsigned which) : index(which), keys(p.kv_tokens) {
+    __device__ AttentionBlock(const AttentionParams& p, unsigned which)
+        : index(which), keys(p.kv_tokens), rows(p.rows), q_tokens(p.q_tokens) {
         const auto taken = [&which](const kit::Divisor& by) {
             const unsigned all = std::exchange(which, by.quotient(which));
             return static_cast<int>(all - which * by.divisor);
@@ -109,24 +121,30 @@ struct AttentionBlock {
     }
     // Keys that a row sees, as far as the diagonal and the length go.
     __device__ int limit(const AttentionParams& p, int row) const {
-        return p.causal ? min(keys, keys - p.q_tokens + 1 + p.token(min(row, p.rows - 1))) : keys;
+        return p.causal ? min(keys, keys - q_tokens + 1 + p.token(min(row, rows - 1))) : keys;
     }
     // What a row sees, with options.
     __device__ KeyRange seen(const AttentionParams& p, int row) const {
-        const int token = p.token(min(row, p.rows - 1)), position = keys - p.q_tokens + token;
+        const int token = p.token(min(row, rows - 1)), position = keys - q_tokens + token;
         int end = min(keys, position + p.window_right + 1);
-        if (p.key_limits != nullptr) end = min(end, p.key_limits[batch * p.limits_stride + token]);
+        if (p.key_limits != nullptr)
+            end = min(end, p.key_limits[batch * p.limits_stride + first_query + token]);
         return {max(position - p.window_left, 0), end};
     }
     // Its first row among the partial results.
     __device__ std::int64_t partial_row(const AttentionParams& p) const {
-        return (static_cast<std::int64_t>(split) * p.heads + batch * p.kv_heads + kv_head) * p.rows;
+        return (static_cast<std::int64_t>(split) * p.heads + batch * p.kv_heads + kv_head) * p.rows +
+               first_query * p.group;
+    }
+    // Element offset of its first key, where keys are in one piece.
+    __device__ std::int64_t key_offset(const AttentionStrides& stride) const {
+        return batch * stride.batch + kv_head * stride.head + first_key * stride.token;
     }
     // Element offset of a row's first column.
     __device__ std::int64_t row_offset(const AttentionParams& p, const AttentionStrides& stride,
                                        int row) const {
         const int token = p.token(row);
-        return batch * stride.batch + token * stride.token +
+        return batch * stride.batch + (first_query + token) * stride.token +
                (static_cast<std::int64_t>(kv_head) * p.group + row - token * p.group) * stride.head;
     }
 };
@@ -141,14 +159,14 @@ template <bool kOptions>
 __device__ __forceinline__ KeyBounds key_bounds(const AttentionParams& p, const AttentionBlock& block,
                                                 int row, int rows) {
     if constexpr (!kOptions) {  // later rows see more
-        return {0, row < p.rows ? block.limit(p, row + rows - 1) : 0, 0, block.limit(p, row)};
+        return {0, row < block.rows ? block.limit(p, row + rows - 1) : 0, 0, block.limit(p, row)};
     } else {
         const auto both = [](const KeyBounds& a, const KeyBounds& b) -> KeyBounds {
             return {min(a.first, b.first), max(a.end, b.end), max(a.all_first, b.all_first),
                     min(a.all_end, b.all_end)};
         };
         KeyBounds found = {p.kv_tokens, 0, 0, p.kv_tokens};
-        for (int i = static_cast<int>(threadIdx.x % 32); i < rows && row + i < p.rows; i += 32) {
+        for (int i = static_cast<int>(threadIdx.x % 32); i < rows && row + i < block.rows; i += 32) {
             const KeyRange seen = block.seen(p, row + i);
             found = both(found, {seen.first, seen.end, seen.first, seen.end});
         }

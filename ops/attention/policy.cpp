@@ -33,13 +33,18 @@ Tile tile_of(std::int64_t head_dim) {
 }  // namespace
 
 Problem::Problem(const Attention& op)
-    : heads(op.k.dim(0) * op.k.dim(2)),
-      rows(op.k.dim(2) == 0 ? 0 : op.q.dim(1) * (op.q.dim(2) / op.k.dim(2))),
-      keys(op.k.dim(1)),
-      head_dim(op.q.dim(3)),
+    : head_dim(op.q.dim(3)),
       group(op.k.dim(2) == 0 ? 0 : op.q.dim(2) / op.k.dim(2)),
       window(op),
-      options(has_options(op)) {}
+      options(has_options(op)) {
+    const Extent extent(op);
+    heads = extent.sequences * op.k.dim(2), rows = extent.queries * group, keys = extent.keys;
+    if (!op.cu_seqlens_q) return;
+    const std::int64_t shares = std::max<std::int64_t>(extent.sequences, 1);
+    sequences = extent.sequences, all_rows = rows;
+    rows = ceil_div(extent.queries, shares) * group;
+    if (op.cu_seqlens_k) keys = ceil_div(keys, shares);
+}
 
 std::int64_t Problem::block_keys(std::int64_t block_rows, std::int64_t tile) const {
     if (window.left == Window::kUnlimited) return keys;
@@ -50,6 +55,8 @@ std::int64_t Problem::block_keys(std::int64_t block_rows, std::int64_t tile) con
     return std::min(keys, window.left + from_first + tile - 1);  // it may begin at a tile's last key
 }
 
+bool is_ragged(const Attention& op) { return op.block_table || op.cu_seqlens_q; }
+
 bool has_options(const Attention& op) {
     const Window window(op);
     return window.left != Window::kUnlimited || (window.right != 0 && window.right != Window::kUnlimited) ||
@@ -58,12 +65,13 @@ bool has_options(const Attention& op) {
 
 const char* decline(const Attention& op, const DeviceInfo& device) {
     const Problem problem(op);
+    const Extent extent(op);
     if (!kHalf.contains(op.q.dtype)) return "the tensor cores of this kernel take bf16 and fp16";
     if (device.arch < 80) return "needs cp.async and bf16 mma.sync (SM 8.0)";
-    if (problem.rows > std::numeric_limits<std::int32_t>::max() / 2 ||
-        problem.keys > std::numeric_limits<std::int32_t>::max() / 2) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 2;
+    if (extent.queries > kMost || extent.queries * problem.group > kMost || extent.keys > kMost)
         return "more than 2^30 query rows or keys a head";
-    }
+    if (op.block_table && op.k.dim(0) > kMost) return "more than 2^30 pages";
     if (blocks(problem, {.tile = tile_of(problem.head_dim), .splits = kMaxSplits}) >
         std::numeric_limits<std::int32_t>::max()) {
         return "too many tiles of query rows for one grid";
@@ -72,6 +80,10 @@ const char* decline(const Attention& op, const DeviceInfo& device) {
 }
 
 std::int64_t blocks(const Problem& problem, const Config& config) {
+    if (problem.sequences > 0) {
+        const std::int64_t places = problem.all_rows / config.rows() + problem.sequences;
+        return problem.heads / problem.sequences * places * config.splits;
+    }
     return problem.heads * ceil_div(problem.rows, config.rows()) * config.splits;
 }
 

@@ -60,6 +60,8 @@ struct Problem {
     std::int64_t group = 1;                                    // query heads of a key head
     Window window;
     bool options = false;  // has_options
+    // Of packed sequences, of which the heads above are all; rows and keys are then those of one of usual length.
+    std::int64_t sequences = 0, all_rows = 0;
     Problem() = default;
     explicit Problem(const Attention& op);
     // Keys in the tiles that a block of so many rows goes through, at most.
@@ -67,6 +69,8 @@ struct Problem {
     friend bool operator==(const Problem&, const Problem&) = default;
 };
 
+// Whether keys are in pages or sequences packed, which has a kernel of its own.
+bool is_ragged(const Attention& op);
 // Whether a call needs kernels with options: more than causality and masks of keys.
 bool has_options(const Attention& op);
 const char* decline(const Attention& op, const DeviceInfo& device);

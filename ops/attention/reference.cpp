@@ -48,30 +48,60 @@ void attend(const Attention& op, Oracle& oracle, const Values& q, std::span<cons
     if (op.lse) oracle.store(op.lse, lse, std::log(sum) + base, bound.of_lse());
 }
 
-// All queries of a batch over one key head.
-void attend_all(const Attention& op, Oracle& oracle, std::int64_t b, std::int64_t kv_head) {
-    const std::int64_t queries = op.q.dim(1), group = op.q.dim(2) / op.k.dim(2);
-    const std::int64_t given = op.kv_lengths ? op.kv_lengths.as<std::int32_t>()[b] : op.k.dim(1);
-    const std::int64_t keys = std::clamp<std::int64_t>(given, 0, op.k.dim(1));
+// Queries that share keys: those of a batch, or of a packed sequence.
+struct Sequence {
+    std::int64_t index, batch;  // batch: where it lies in q, and where it lies in k unless that has pages
+    std::int64_t first_query, queries, first_key, keys;
+
+    Sequence(const Attention& op, std::int64_t index)
+        : index(index),
+          batch(op.cu_seqlens_q ? 0 : index),
+          first_query(0),
+          queries(op.q.dim(1)),
+          first_key(0),
+          keys(attention::Extent(op).keys) {
+        const auto take = [&](const Tensor& offsets, std::int64_t& first, std::int64_t& count) {
+            if (!offsets) return;
+            first = offsets.as<std::int32_t>()[index];
+            count = offsets.as<std::int32_t>()[index + 1] - first;
+        };
+        take(op.cu_seqlens_q, first_query, queries);
+        take(op.cu_seqlens_k, first_key, keys);
+        if (op.kv_lengths) keys = std::clamp<std::int64_t>(op.kv_lengths.as<std::int32_t>()[index], 0, keys);
+    }
+    // Row j of one head, of k or v.
+    Values row(const Attention& op, const Tensor& t, std::int64_t j, std::int64_t kv_head) const {
+        if (!op.block_table) return row_at(t, offset(t, batch, first_key + j, kv_head));
+        const std::int64_t tokens = t.dim(1);
+        const std::int64_t page =
+            op.block_table.as<std::int32_t>()[offset(op.block_table, index, j / tokens, 0)];
+        if (page < 0 || page >= t.dim(0)) return Values(t.dim(3));
+        return row_at(t, offset(t, page, j % tokens, kv_head));
+    }
+};
+
+// All queries of a sequence over one key head.
+void attend_all(const Attention& op, Oracle& oracle, const Sequence& s, std::int64_t kv_head) {
+    const std::int64_t heads = op.q.dim(2), group = heads / op.k.dim(2), b = s.batch;
     const std::int64_t left = op.window_left < 0 ? op.kWidest : op.window_left;
     const std::int64_t right = op.causal ? 0 : op.window_right < 0 ? op.kWidest : op.window_right;
     std::vector<Values> k, v;
     std::vector<std::size_t> unmasked = {0};  // of the first j keys
-    for (std::int64_t j = 0; j < keys; ++j) {
+    for (std::int64_t j = 0; j < s.keys; ++j) {
         if (!op.key_mask || op.key_mask.as<std::uint8_t>()[offset(op.key_mask, b, j, 0)] != 0) {
-            k.push_back(row_at(op.k, offset(op.k, b, j, kv_head)));
-            v.push_back(row_at(op.v, offset(op.v, b, j, kv_head)));
+            k.push_back(s.row(op, op.k, j, kv_head));
+            v.push_back(s.row(op, op.v, j, kv_head));
         }
         unmasked.push_back(k.size());
     }
-    for (std::int64_t i = 0; i < queries; ++i) {
-        const std::int64_t position = i + keys - queries;
+    for (std::int64_t query = 0; query < s.queries; ++query) {
+        const std::int64_t i = s.first_query + query, position = query + s.keys - s.queries;
         const std::int64_t limit =
-            op.key_limits ? op.key_limits.as<std::int32_t>()[offset(op.key_limits, b, i, 0)] : keys;
-        const auto end = unmasked[std::clamp<std::int64_t>(std::min(position + right + 1, limit), 0, keys)];
-        const auto begin = std::min(unmasked[std::clamp<std::int64_t>(position - left, 0, keys)], end);
+            op.key_limits ? op.key_limits.as<std::int32_t>()[offset(op.key_limits, b, i, 0)] : s.keys;
+        const auto end = unmasked[std::clamp<std::int64_t>(std::min(position + right + 1, limit), 0, s.keys)];
+        const auto begin = std::min(unmasked[std::clamp<std::int64_t>(position - left, 0, s.keys)], end);
         for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-            if (!oracle.wants((b * queries + i) * op.q.dim(2) + h)) continue;
+            if (!oracle.wants((b * op.q.dim(1) + i) * heads + h)) continue;
             const double sink = op.sinks ? op.sinks.as<float>()[h] : -INFINITY;
             attend(op, oracle, row_at(op.q, offset(op.q, b, i, h)), {k.data() + begin, end - begin},
                    {v.data() + begin, end - begin}, sink, offset(op.out, b, i, h), offset(op.lse, b, h, i));
@@ -80,8 +110,9 @@ void attend_all(const Attention& op, Oracle& oracle, std::int64_t b, std::int64_
 }
 
 void reference(const Attention& op, Oracle& oracle) {
-    const std::int64_t heads = op.k.dim(2);
-    for (std::int64_t i = 0; i < op.k.dim(0) * heads; ++i) attend_all(op, oracle, i / heads, i % heads);
+    for (std::int64_t i = 0; i < attention::Extent(op).sequences; ++i) {
+        for (std::int64_t h = 0; h < op.k.dim(2); ++h) attend_all(op, oracle, Sequence(op, i), h);
+    }
 }
 
 const RegisterReference<Attention> kReference{reference};

@@ -5,7 +5,7 @@
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/cp_async.cuh"
 #include "kit/vector.cuh"
-#include "ops/attention/params.cuh"
+#include "ops/attention/paged_tile.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -70,12 +70,12 @@ __device__ __forceinline__ void load_tile(T* tile, int thread, int threads, cons
 }
 
 // A group's stream of tiles: keys, values, keys, values, ..., `slots` - 1 of them on their way.
-template <class T, int kHeadDim>
+template <class T, int kHeadDim, bool kRagged>
 class TileRing {
    public:
     // `first`: the group's first tile.
     __device__ TileRing(const AttentionParams& p, const AttentionBlock& block, T* memory, int group,
-                        int first, int tiles)
+                        int first, int tiles, int sequence)
         : p_(p),
           memory_(memory),
           group_(group),
@@ -84,8 +84,14 @@ class TileRing {
           keys_(block.keys),
           first_(first),
           items_(2 * tiles) {
-        k_ = static_cast<const T*>(p.k) + block.batch * p.k_stride.batch + block.kv_head * p.k_stride.head;
-        v_ = static_cast<const T*>(p.v) + block.batch * p.v_stride.batch + block.kv_head * p.v_stride.head;
+        k_ = static_cast<const T*>(p.k), v_ = static_cast<const T*>(p.v);
+        if (kRagged && p.block_table != nullptr) {
+            k_ += block.kv_head * p.k_stride.head, v_ += block.kv_head * p.v_stride.head;
+            table_ = p.block_table + sequence * p.table_stride;
+            pages_.look_ahead(p, table_, first_key(0), keys_);
+        } else {
+            k_ += block.key_offset(p.k_stride), v_ += block.key_offset(p.v_stride);
+        }
         mask_ = p.key_mask == nullptr ? nullptr : p.key_mask + block.batch * p.mask_stride;
         for (int i = 0; i + 1 < p.slots; ++i) issue();
     }
@@ -113,22 +119,39 @@ class TileRing {
     __device__ void issue() {
         if (issued_ < items_) {
             const bool values = issued_ % 2 != 0;
-            const int key = first_key(issued_ / 2);
-            const T* base = values ? v_ : k_;
-            const std::int64_t stride = values ? p_.v_stride.token : p_.k_stride.token;
-            load_tile<kHeadDim>(memory_ + write_ * kTile.slot(), thread_, threads_, base + key * stride,
-                                stride, keys_ - key, mask_ == nullptr ? nullptr : mask_ + key, p_.head_dim,
-                                values ? p_.vector_v : p_.vector_k);
+            if (kRagged && p_.block_table != nullptr) {
+                issue_paged(values);
+            } else {
+                issue_tile(values);
+            }
         }
         kit::cp_async_commit();
         ++issued_;
         write_ = write_ + 1 == p_.slots ? 0 : write_ + 1;
     }
 
+    __device__ __forceinline__ void issue_tile(bool values) {
+        const int key = first_key(issued_ / 2);
+        const T* base = values ? v_ : k_;
+        const std::int64_t stride = values ? p_.v_stride.token : p_.k_stride.token;
+        load_tile<kHeadDim>(memory_ + write_ * kTile.slot(), thread_, threads_, base + key * stride, stride,
+                            keys_ - key, mask_ == nullptr ? nullptr : mask_ + key, p_.head_dim,
+                            values ? p_.vector_v : p_.vector_k);
+    }
+    __device__ __forceinline__ void issue_paged(bool values) {
+        const int tile = issued_ / 2;
+        if (!values) pages_.look_ahead(p_, table_, first_key(tile + 1), keys_);
+        pages_.template load<kHeadDim>(memory_ + write_ * kTile.slot(), p_, thread_, threads_,
+                                       values ? v_ : k_, values ? p_.v_stride : p_.k_stride, first_key(tile),
+                                       values ? p_.vector_v : p_.vector_k);
+    }
+
     const AttentionParams& p_;
     T* memory_;
     const T *k_, *v_;
     const std::uint8_t* mask_;
+    const std::int32_t* table_ = nullptr;
+    TilePages pages_;
     int group_, threads_, thread_, keys_, first_, items_, issued_ = 0, read_ = 0, write_ = 0;
 };
 

@@ -20,7 +20,7 @@ class RowError {
         : smallest_(op.q.dtype == DType::fp16   ? 0x1p-25
                     : op.q.dtype == DType::bf16 ? 0x1p-118
                                                 : 0) {
-        const double keys = static_cast<double>(op.k.dim(1)) / 4;
+        const double keys = static_cast<double>(Extent(op).keys) / 4;
         double low = 0;
         // What a term of the sum does to it, whose score is off by `score` before it becomes a weight.
         const auto drift_of = [&](double x, double p, double score) {

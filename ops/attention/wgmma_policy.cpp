@@ -41,6 +41,7 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (op.key_limits) return "key_limits are no part of this kernel";
+    if (is_ragged(op)) return "pages and packed sequences are no part of this kernel";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";

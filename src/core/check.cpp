@@ -87,15 +87,33 @@ std::string storage_problem(const Tensor& t, const Field& field) {
     return "";
 }
 
-// The axes that only absent inputs name.
+// The axis of an expression that has no other, so that a size determines it; -1 where there is none.
+int only_axis(const AxisExpression& expression) {
+    int found = -1;
+    for (int axis = 0; axis < kMaxAxes; ++axis) {
+        if (!expression.mentions(axis)) continue;
+        if (found >= 0 || expression.rounds(axis)) return -1;
+        found = axis;
+    }
+    return found;
+}
+
+// The axes that only absent inputs name, or those that are there where they are picked, and this one is not, or the
+// other way round.
 std::array<bool, kMaxAxes> absent_axes(const Contract& contract, const void* op) {
     std::array<bool, kMaxAxes> named{}, absent{};
+    const auto is_there = [&](int i) {
+        return static_cast<bool>(Contract::tensor(op, contract.fields()[static_cast<std::size_t>(i)]));
+    };
     for (const Field& field : contract.fields()) {
-        const bool present = static_cast<bool>(Contract::tensor(op, field));
-        for (const AxisExpression& axis : field.pattern.axes) {
-            if (!axis.is_name()) continue;
-            auto& list = present || field.writes() ? named : absent;
-            list[static_cast<std::size_t>(axis.axis())] = true;
+        const bool counts = Contract::tensor(op, field) || field.writes();
+        for (const AxisPattern* pattern : {&field.pattern, &field.picked_pattern}) {
+            const bool used = counts && pattern == &contract.pattern(field, is_there);
+            for (const AxisExpression& axis : pattern->axes) {
+                const int only = only_axis(axis);
+                if (only >= 0 && (used || axis.is_name()))
+                    (used ? named : absent)[static_cast<std::size_t>(only)] = true;
+            }
         }
     }
     for (std::size_t axis = 0; axis < kMaxAxes; ++axis) absent[axis] = absent[axis] && !named[axis];

@@ -26,6 +26,7 @@ class Draw {
         dtype_ = any_dtype(contract_.fields().front().dtypes);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
         for (const Relation& relation : contract_.relations()) relate(relation);
+        for (std::size_t i = 0; i < case_.tensors.size(); ++i) pick(i);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
         return case_;
     }
@@ -206,6 +207,19 @@ class Draw {
         spec.dtype = fitting[static_cast<std::size_t>(any)];
         Contract::size_by_dtype(f, spec.dtype, matcher_.sizes);
         matcher_.shape(f.pattern, spec.shape);
+    }
+
+    // What says that a field is picked may come after it, and go again.
+    void pick(std::size_t i) {
+        TensorSpec& spec = case_.tensors[i];
+        const AxisPattern& pattern = case_.pattern(i);
+        std::vector<std::int64_t> shape;
+        if (contract_.fields()[i].picked_by.empty() || !spec.present || pattern.broadcast) return;
+        if (!matcher_.shape(pattern, shape) || shape == spec.shape) return;
+        spec.shape = std::move(shape);
+        spec.stride.clear();
+        const Field& f = contract_.fields()[i];
+        if (f.layout != Layout::dense && !tidy_ && chance(50)) strides(f.layout, spec);
     }
 
     void strides(Layout layout, TensorSpec& spec) {

@@ -22,6 +22,14 @@ bool rounds(const Cut& cut, const Field& field) {
     });
 }
 
+// Do both patterns have the axis, at the same place?
+bool has_alike(const AxisPattern& a, const AxisPattern& b, int axis) {
+    bool found = false;
+    for (std::size_t i = 0; axis >= 0 && i < std::min(a.axes.size(), b.axes.size()); ++i)
+        found = found || (a.axes[i].mentions(axis) && b.axes[i].mentions(axis));
+    return found && a.axes.size() == b.axes.size() && !a.ellipsis && !b.ellipsis;
+}
+
 std::vector<Cut> declared(const Case& c) {
     const AxisSizes sizes = c.check();
     std::vector<Cut> cuts;
@@ -38,7 +46,9 @@ std::vector<Cut> declared(const Case& c) {
     for (std::size_t i = 0; i < c.tensors.size(); ++i) {
         const Field& field = c.contract().fields()[i];
         if (&c.pattern(i) == &field.pattern) continue;
-        for (Cut& cut : cuts) cut.whole.push_back(field.name);
+        for (Cut& cut : cuts) {
+            if (!has_alike(c.pattern(i), field.pattern, cut.axis)) cut.whole.push_back(field.name);
+        }
     }
     if (sizes.frames != 0)
         std::erase_if(cuts, [&](const Cut& cut) { return cut.leading == sizes.leading_rank - 1; });
