@@ -54,6 +54,31 @@ TEST_F(ContractAxes, APartThatOnlyAnInputNamesIsEmptyWithoutItButAnOutputLeavesI
     EXPECT_EQ(op.message(), "parted.x: expected [rows=2, a+b=9], got [2, 8]");
 }
 
+// Lengths are those of rows, or, where there are offsets, of groups.
+TEST_F(ContractAxes, AnAxisOfAPickedShapeIsEmptyWhereNothingPicks) {
+    static const Contract contract = Describe<Parted>("grouped", "rest = x by groups")
+                                         .in("x", &Parted::x, "rows dim", kFloat, "all")
+                                         .in("lengths", &Parted::head, "rows", kFloat, "of rows")
+                                         .optional()
+                                         .picked_by("offsets", "groups")
+                                         .in("offsets", &Parted::tail, "groups+1", kFloat, "of groups")
+                                         .optional();
+    const auto groups = [&](const Parted& op) {
+        return contract.check(&op).size[static_cast<std::size_t>(contract.axes().find("groups"))];
+    };
+    Parted op{.x = at(0, {2, 9})};
+    EXPECT_EQ(groups(op), 0);
+    op.head = at(1, {2});
+    EXPECT_EQ(groups(op), 0);
+    op.tail = at(2, {4});
+    op.head = {};
+    EXPECT_EQ(groups(op), 3);
+    op.head = at(1, {3});
+    EXPECT_EQ(groups(op), 3);
+    op.head = at(1, {2});
+    EXPECT_THROW(groups(op), Error);
+}
+
 // No output leaves it open here.
 TEST_F(ContractAxes, ASumIsItsOnlyPartWhereTheOtherIsNot) {
     static const Contract contract = Describe<Parted>("joined", "x = head beside tail")

@@ -244,6 +244,24 @@ TEST(PartsOfCalls, LeaveTablesWhoseRowsArePickedWhole) {
     EXPECT_EQ(part(line, {{1, 3}, {1, 4}}).find("gate=bf16[5,8]") != std::string::npos, true);
 }
 
+// A cache in pages has no batch, and key heads where keys in one piece have them.
+TEST(PartsOfCalls, CutWhatIsPickedWhereBothOfItsShapesHaveTheAxis) {
+    const std::string pages =
+        "attention q=bf16[2,3,4,8] k=bf16[5,16,2,8] v=bf16[5,16,2,8] kv_lengths=int32[2] "
+        "block_table=int32[2,4] out=bf16[2,3,4,8]";
+    EXPECT_THAT(cuts(pages), ElementsAre("batch=2", "kv_heads=2"));
+    EXPECT_EQ(part(pages, {{1, 2}, {0, 1}}),
+              "attention q=bf16[1,3,2,8] k=bf16[5,16,1,8] v=bf16[5,16,1,8] kv_lengths=int32[1] "
+              "block_table=int32[1,4] out=bf16[1,3,2,8]");
+    const std::string packed =
+        "attention q=bf16[1,9,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] kv_lengths=int32[3] "
+        "cu_seqlens_q=int32[4] out=bf16[1,9,4,8]";
+    EXPECT_THAT(cuts(packed), ElementsAre("kv_heads=2"));
+    EXPECT_EQ(part(packed, {{1, 2}}),
+              "attention q=bf16[1,9,2,8] k=bf16[1,9,1,8] v=bf16[1,9,1,8] kv_lengths=int32[3] "
+              "cu_seqlens_q=int32[4] out=bf16[1,9,2,8]");
+}
+
 TEST(PartsOfCalls, AreDenseWhateverTheCallIs) {
     EXPECT_EQ(part("held x=bf16[4,8]{20,2}+3", {{1, 3}}), "held x=bf16[2,8] out=bf16[2,8]");
 }
