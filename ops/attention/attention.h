@@ -171,7 +171,8 @@ inline void describe_seen(Describe<Attention>& describe) {
     describe
         .in("kv_lengths", &Attention::kv_lengths, "batch", DType::int32,
             "keys that exist, from the first; clamped to [0, kv_tokens], with pages to what a row of "
-            "block_table holds, with cu_seqlens_k to the sequence's; `causal` and windows align to them")
+            "block_table holds, with cu_seqlens_k to the sequence's; `causal` and windows align to them; "
+            "beside cu_seqlens_q one a sequence")
         .optional()
         .picked_by("cu_seqlens_q", "sequences")
         .fill(Fill::lengths("kv_tokens+max_pages*page_size"))
@@ -198,7 +199,8 @@ inline void describe_places(Describe<Attention>& describe) {
     describe
         .in("block_table", &Attention::block_table, "batch max_pages", DType::int32,
             "makes k and v caches in pages: the page of keys [p * page_size, (p + 1) * page_size) of "
-            "each batch; entries for keys that do not exist are not read; -1: zeros, as, on a device, all "
+            "each batch, beside cu_seqlens_q of each sequence; entries for keys that do not exist are not "
+            "read; -1: zeros, as, on a device, all "
             "that is no page")
         .optional()
         .picked_by("cu_seqlens_q", "sequences max_pages")
@@ -261,12 +263,14 @@ inline const Contract& Attention::contract() {
             .in("q", &Attention::q, "batch q_tokens kv_heads*group head_dim", kFloat, "queries")
             .layout(Layout::inner)
             .in("k", &Attention::k, "batch kv_tokens kv_heads head_dim", kFloat,
-                "keys; each key head serves `group` consecutive query heads")
+                "keys; each key head serves `group` consecutive query heads; beside block_table a cache "
+                "[pages page_size kv_heads head_dim]")
             .picked_by("block_table", "pages page_size kv_heads head_dim")
             .like("q")
             .layout(Layout::inner)
             .in("v", &Attention::v, "batch kv_tokens kv_heads head_dim", kFloat,
-                "values; a value that is not finite may reach rows from which only `causal`, a window or "
+                "values, as k lies; a value that is not finite may reach rows from which only `causal`, a "
+                "window or "
                 "key_limits hides its key")
             .picked_by("block_table", "pages page_size kv_heads head_dim")
             .like("q")

@@ -92,6 +92,9 @@ def attention(
     key_mask: _Array | None = None,
     key_limits: _Array | None = None,
     sinks: _Array | None = None,
+    block_table: _Array | None = None,
+    cu_seqlens_q: _Array | None = None,
+    cu_seqlens_k: _Array | None = None,
     *,
     scale: float = 0.0,
     causal: bool = False,
@@ -107,16 +110,30 @@ def attention(
     Args:
         q: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16. Queries.
         k: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Keys; each key head serves `group`
-            consecutive query heads. The dtype of q.
-        v: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Values; a value that is not finite may
-            reach rows from which only `causal`, a window or key_limits hides its key. The dtype of q.
-        kv_lengths: [batch] int32. Keys that exist, from the first; clamped to [0, kv_tokens]; `causal` and
-            windows align to them.
-        key_mask: [batch kv_tokens] uint8. 0 hides a key from every query.
+            consecutive query heads; beside block_table a cache [pages page_size kv_heads head_dim]. The
+            dtype of q.
+        v: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Values, as k lies; a value that is not
+            finite may reach rows from which only `causal`, a window or key_limits hides its key. The dtype
+            of q.
+        kv_lengths: [batch] int32. Keys that exist, from the first; clamped to [0, kv_tokens], with pages to
+            what a row of block_table holds, with cu_seqlens_k to the sequence's; `causal` and windows align
+            to them; beside cu_seqlens_q one a sequence.
+        key_mask: [batch kv_tokens] uint8. 0 hides a key from every query. Not beside block_table. Not
+            beside cu_seqlens_q.
         key_limits: [batch q_tokens] int32. A query sees only the keys before its limit; clamped to [0,
             kv_tokens]; one row may serve all batches (stride 0).
         sinks: [kv_heads*group] fp32. A further logit of each head's softmax, without a value; neither
             scaled nor capped.
+        block_table: [batch max_pages] int32. Makes k and v caches in pages: the page of keys [p *
+            page_size, (p + 1) * page_size) of each batch, beside cu_seqlens_q of each sequence; entries for
+            keys that do not exist are not read; -1: zeros, as, on a device, all that is no page. Numbers in
+            [0, pages), or -1: none. Not beside key_mask. Only beside kv_lengths. Not beside cu_seqlens_k.
+        cu_seqlens_q: [sequences+1] int32. Makes the one batch of q sequences, one behind the other: the
+            first query of each, and the end. Numbers from 0 to q_tokens, none below the one before. Not
+            beside key_mask.
+        cu_seqlens_k: [sequences+1] int32. The first key of each sequence, and the end; without it, and
+            without pages, all sequences have the same keys. Numbers from 0 to kv_tokens, none below the one
+            before. Only beside cu_seqlens_q. Not beside block_table.
         scale: Factor of the scores; 0 means 1/sqrt(head_dim).
         causal: Hide the keys after a query, aligned bottom-right: window_right = 0.
         window_left: Keys before its position that a query sees; -1: all.
@@ -144,8 +161,9 @@ def attention(
         be zero; fp32: the same without the rounding of p.
     Replaces: FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces
         scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows
-        and key lengths as flash_attn_func has them; the soft cap of Gemma 2 (arXiv:2408.00118), the
-        sinks of gpt-oss (arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164).
+        and key lengths as flash_attn_func has them, pages (arXiv:2309.06180) and packed sequences as
+        flash_attn_varlen_func and flash_attn_with_kvcache; the soft cap of Gemma 2 (arXiv:2408.00118),
+        the sinks of gpt-oss (arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164).
     """
 @overload
 def attention(
@@ -156,6 +174,9 @@ def attention(
     key_mask: _Array | None = None,
     key_limits: _Array | None = None,
     sinks: _Array | None = None,
+    block_table: _Array | None = None,
+    cu_seqlens_q: _Array | None = None,
+    cu_seqlens_k: _Array | None = None,
     *,
     scale: float = 0.0,
     causal: bool = False,
