@@ -49,6 +49,8 @@ class Op:
             *(option.name for option in contract.options),
         )
 
+        self.asked_for = frozenset(field.name for field in contract.outputs if field.optional)
+
         # A named tuple for each choice of results, made once so that pytrees of equal outputs have equal types.
         names = [field.name for field in contract.results]
         optional = [field.name for field in contract.results if field.optional]
@@ -79,8 +81,12 @@ class Op:
         return values
 
     def arguments(self, values: Mapping[str, Any]) -> list[Any]:
-        """What the library function takes; fields that `values` lacks are absent."""
-        return [values.get(name) for name in self.order]
+        """What the library function takes; fields that `values` lacks, or that False declines, are absent."""
+        given = map(values.get, self.order)
+        return [
+            None if value is False and name in self.asked_for else value
+            for name, value in zip(self.order, given, strict=True)
+        ]
 
     def missing(self, values: Mapping[str, Any]) -> list[Field]:
         """The outputs to allocate: those not given that are required, or asked for with True or a dtype."""

@@ -54,6 +54,15 @@ def test_numpy_destination(op, dumped):
         case.expect({name: to_torch(array) for name, array in written.items()})
 
 
+def test_numpy_outputs_that_are_given_or_declined():
+    x, weight = np.ones((4, 16), np.float32), np.full(16, 3, np.float32)
+    out = np.empty_like(x)
+    assert weft.rms_norm(x, weight, out=out, out_dtype="fp32") is out
+    assert np.allclose(out, 3)
+    alone = weft.rms_norm(x, weight, residual=x, residual_out=False)
+    assert isinstance(alone, np.ndarray) and np.allclose(alone, 3)
+
+
 def test_numpy_errors():
     x = np.ones((4, 8), np.float32)
     frozen = np.ones((4, 8), np.float32)
