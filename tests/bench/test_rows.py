@@ -145,8 +145,10 @@ def test_environments_are_looked_at(tmp_path):
     assert "an environment without driver" in problems(stored(tmp_path, rows), case_problem)[0]
     other = stored(tmp_path / "b", [made_up.ENVIRONMENT | {"gpu": "NVIDIA H100"}])
     assert "is of a NVIDIA H100, in the folder of h200" in problems(other, case_problem)[0]
-    moved = [*right(), made_up.ENVIRONMENT | {"env": "e2"}, made_up.row(CASE, "rows", "weft", 2.0, env="e2")]
-    assert "its run was in another environment" in problems(stored(tmp_path / "c", moved), case_problem)[0]
+    for folder, case in ("c", CASE), ("d", CASE.replace("4,", "5,")):
+        row = made_up.row(case, "rows", "weft", 2.0, env="e2")
+        moved = stored(tmp_path / folder, [*right(), made_up.ENVIRONMENT | {"env": "e2"}, row])
+        assert "its run was in another environment" in problems(moved, case_problem)[0]
 
 
 OTHER = "rms_norm x=bf16[5,64]"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 from weft.report import markdown, sample
 from weft.report.__main__ import case_problem
 from weft.report.compare import comparisons
-from weft.report.rows import problems, read
+from weft.report.rows import add_rows, problems, read
 
 from tests.bench import made_up
 
@@ -55,6 +54,30 @@ def test_one_of_case_workload_and_sample_is_asked_for():
             given(*words)
 
 
+def test_rows_say_the_command_that_makes_them_again():
+    asked = ["--only", "rms", "--against", "quack", "--seed", "3"]
+    for words, said in (
+        (["--workload", "w.csv", *asked], "--workload w.csv --only rms --against quack --seed 3"),
+        (["softmax x=bf16[4,4]", "--seed", "3"], "'softmax x=bf16[4,4]' --against torch eager --seed 3"),
+        (
+            ["--sample", "softmax", "--cases", "2", *asked[4:]],
+            "--sample softmax --cases 2 --against torch eager --seed 3",
+        ),
+    ):
+        assert bench.command(given(*words)) == f"python -m weft.bench {said}"
+
+
+def test_what_is_done_is_done_of_a_workloads_row(tmp_path):
+    line = "softmax x=fp32[4,64] out=fp32[4,64]"
+    (tmp_path / "w.csv").write_text(f'row,case\nfirst,"{line}"\nsecond,"{line}; softmax x=fp32[5,64]"\n')
+    done = tmp_path / "done.jsonl"
+    add_rows(
+        done, [made_up.ENVIRONMENT, made_up.row(line, "rows", "weft", 2.0, workload="w/first")], chained=False
+    )
+    words = ["--workload", str(tmp_path / "w.csv"), "--skip-done", str(done)]
+    assert list(bench.cases(given(*words))) == [("w/second", line), ("w/second", "softmax x=fp32[5,64]")]
+
+
 def test_a_sample_is_stored_in_its_suite_with_its_seed(tmp_path, monkeypatch, capsys):
     lines = [f"softmax x=fp32[{rows},64] out=fp32[{rows},64]" for rows in (4, 5, 6)]
     monkeypatch.setattr(bench, "drawn", lambda given: lines)
@@ -93,6 +116,11 @@ def test_the_distribution_is_that_of_the_ratios():
             "whole vectors, dense",
         ),
         ("softmax x=bf16[4,1001] out=@x", "bf16", "rows not of whole vectors"),
+        (
+            "quantize x=bf16[4,24] out=fp8_e4m3[4,24] scale=fp32[1]",
+            "bf16 to fp8_e4m3",
+            "rows not of whole vectors",
+        ),
         ("softmax x=bf16[4,64]{128,1} out=bf16[4,64]", "bf16", "views of wider rows"),
         ("softmax x=fp32[4,64]+3 out=bf16[4,64]", "fp32 to bf16", "some at odd addresses"),
         ("embedding ids=int64[8] table=fp16[9,64] out=fp16[8,64]", "fp16", "whole vectors, dense"),
@@ -129,9 +157,8 @@ def test_slow_features_and_cases_are_named():
 
 
 def test_without_a_baseline_there_is_the_floor_alone():
-    found = comparisons(
-        [made_up.ENVIRONMENT, made_up.row("amax x=bf16[8,64] amax=fp32[1]", "vectors", "weft", 2.0)]
-    )
+    row = made_up.row("amax x=bf16[8,64] amax=fp32[1]", "vectors", "weft", 2.0, seed=7)
+    found = comparisons([made_up.ENVIRONMENT, row])
     assert sample.text(found) == "no drawn case has the best baseline of each"
     assert "1 drawn cases against the floor" in sample.text(found, of_floor=True)
-    assert json.dumps(list(sample.markdown(found)))
+    assert "| seed | 7 | 1 |" in "\n".join(sample.markdown(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -122,6 +123,12 @@ def test_the_machine_is_in_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_OPENBLAS", "none")
     keys.forget()
     assert keys.of_machine() != before
+    parts: list[str] = []
+    monkeypatch.setattr(keys, "digest", lambda *of: parts.extend(of) or "")
+    keys.forget()
+    keys.of_machine()
+    assert {platform.machine(), platform.python_version(), str(keys.CORES)} <= set(parts)
+    assert any(re.match(r"(flags|Features|CPU part)\s*:", part) for part in parts), "what its processor has"
     keys.forget()
 
 

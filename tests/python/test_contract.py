@@ -69,6 +69,11 @@ def test_groups_and_padding_are_worked_out_as_the_library_does():
     assert unknown == {}
 
 
+def test_groups_of_no_columns_are_none():
+    for text in ("ceil(dim/group)", "pad(ceil(dim/group),4)", "pad(dim,group)"):
+        assert Axis(text).evaluate({"dim": 5, "group": 0}) == 0
+
+
 def test_an_input_of_another_rank_is_named_rather_than_the_output_that_follows_from_it():
     contract = OPS["attention"].contract
     wanted = [field for field in contract.outputs if field.name == "out"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from weft.task import rules
 
 from tests.task.made import CANDIDATE, Made, call, git, repository, told
 
@@ -61,6 +62,21 @@ def test_cuda_that_keeps_the_rules_passes(made: Made) -> None:
 )
 def test_broken_cuda_rules(made: Made, body: str, extra: str, refusal: str) -> None:
     assert refusal in cuda(made, body, extra)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(f"__{name}(x)" for name in ("expf", "exp10f", "logf", "log2f", "log10f", "sinf", "cosf", "tanf")),
+        *(f"__{name}(x, y)" for name in ("sincosf", "powf", "fdividef")),
+        *(f'asm("{name}.approx.f32 y, x;")' for name in ("ex2", "lg2", "rcp", "rsqrt", "sin", "cos", "tanh")),
+        *(f'asm("{name}.approx.f32 y, x;")' for name in ("div", "sqrt")),
+        *(f"fast_{name}(x)" for name in ("expf", "dividef", "tanhf")),
+        "libdevice.fast_expf(x)",
+    ],
+)
+def test_each_approximate_function_is_fast_math(call: str) -> None:
+    assert rules.FAST_CODE.search(f"y = {call};")
 
 
 def test_a_launch_that_never_asks_for_the_stream(made: Made) -> None:
