@@ -57,6 +57,7 @@ struct AttentionParams {
     int pages, page_size;
     const std::int32_t *cu_seqlens_q, *cu_seqlens_k;  // or null
     int sequences;
+    bool hides_values;  // of Hopper's kernels: some keys that a tile holds count for nobody
     kit::Divisor by_page_size, by_block_rows;
 
     // Of a row.

@@ -79,12 +79,14 @@ const char* decline(const Attention& op, const DeviceInfo& device) {
     return nullptr;
 }
 
+std::int64_t blocks(const Problem& problem, int rows) {
+    if (problem.sequences > 0)
+        return problem.heads / problem.sequences * (problem.all_rows / rows + problem.sequences);
+    return problem.heads * ceil_div(problem.rows, rows);
+}
+
 std::int64_t blocks(const Problem& problem, const Config& config) {
-    if (problem.sequences > 0) {
-        const std::int64_t places = problem.all_rows / config.rows() + problem.sequences;
-        return problem.heads / problem.sequences * places * config.splits;
-    }
-    return problem.heads * ceil_div(problem.rows, config.rows()) * config.splits;
+    return blocks(problem, config.rows()) * config.splits;
 }
 
 double estimate(const Problem& problem, const Config& config, const DeviceInfo& device) {

@@ -75,6 +75,8 @@ bool is_ragged(const Attention& op);
 bool has_options(const Attention& op);
 const char* decline(const Attention& op, const DeviceInfo& device);
 Config choose(const Problem& problem, const DeviceInfo& device);
+// Blocks of so many rows, over the same keys each.
+std::int64_t blocks(const Problem& problem, int rows);
 std::int64_t blocks(const Problem& problem, const Config& config);
 // Microseconds that `choose` expects of a configuration: for ranking, not for print.
 double estimate(const Problem& problem, const Config& config, const DeviceInfo& device);

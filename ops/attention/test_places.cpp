@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "ops/attention/policy.h"
 #include "ops/attention/test_config.h"
+#include "tests/ops/emulated.h"
 #include "tests/ops/support.h"
 #include "weft/case.h"
 #include "weft/context.h"
@@ -235,7 +237,15 @@ struct Packed {
         return op;
     }
     void expect_seen() {
-        run(call());
+        for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
+            SCOPED_TRACE(implementation);
+            std::ranges::fill(out, kNaN);
+            expect_seen_by(implementation);
+        }
+    }
+    void expect_seen_by(const char* implementation) {
+        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+        run(call(), context);
         for (std::size_t s = 0; s + 1 < queries.size(); ++s) {
             const int own = queries[s + 1] - queries[s], n = keys[s + 1] - keys[s];
             for (int i = 0; i < own; ++i) {
@@ -281,13 +291,66 @@ TEST(AttentionPlaces, OffsetsThatBreakTheRuleStayInside) {
         Attention op = s.call();
         std::vector<std::int32_t> queries = offsets, keys = offsets;
         std::reverse(keys.begin(), keys.end());
-        op.cu_seqlens_q.data = queries.data();
-        run(op);
-        op.cu_seqlens_k.data = keys.data();
-        run(op);
-        op.cu_seqlens_q.data = s.queries.data();
-        run(op);
+        for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
+            Context context = context_for(*find_op("attention"), kEmulator, implementation);
+            op.cu_seqlens_q.data = queries.data(), op.cu_seqlens_k.data = s.keys.data();
+            run(op, context);
+            op.cu_seqlens_k.data = keys.data();
+            run(op, context);
+            op.cu_seqlens_q.data = s.queries.data();
+            run(op, context);
+        }
     }
+}
+
+// What a sequence does not have is its neighbour's, which Hopper's copies bring along.
+TEST(AttentionPlaces, NeighboursThatAreNoNumbersSpoilNoSequence) {
+    for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
+        Packed s({0, 30, 60, 90}, {0, 50, 77, 90});
+        for (std::size_t i = 0; i < 2 * 16; ++i) s.q[30 * 2 * 16 + i] = s.q[59 * 2 * 16 + i] = kNaN;
+        for (std::size_t i = 0; i < 16; ++i) {
+            for (const std::size_t key : {50, 76}) s.k[key * 16 + i] = s.v[key * 16 + i] = kNaN;
+        }
+        Attention op = s.call();
+        op.causal = false;
+        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+        run(op, context);
+        for (std::size_t i = 0; i < s.out.size(); ++i) {
+            const std::size_t token = i / 32;
+            EXPECT_EQ(std::isnan(decode(DType::fp16, s.out[i])), token >= 30 && token < 60) << token;
+        }
+    }
+}
+
+TEST(AttentionPlaces, PackedSequencesOnWgmma) {
+    const char* lines[] = {
+        "attention q=bf16[1,700,4,64] k=bf16[1,700,2,64] v=bf16[1,700,2,64] cu_seqlens_q=int32[6] "
+        "cu_seqlens_k=int32[6] lse=fp32[1,4,700] causal=true",
+        "attention q=fp16[1,300,3,72] k=fp16[1,600,1,72] v=fp16[1,600,1,72] cu_seqlens_q=int32[40] "
+        "cu_seqlens_k=int32[40]",
+        "attention q=bf16[1,300,2,128] k=bf16[1,500,2,128] v=bf16[1,500,2,128] cu_seqlens_q=int32[4] "
+        "cu_seqlens_k=int32[4] kv_lengths=int32[3] lse=fp32[1,2,300]",
+        "attention q=bf16[1,300,4,200] k=bf16[1,300,1,200] v=bf16[1,300,1,200] cu_seqlens_q=int32[4] "
+        "causal=true"};
+    for (const char* line : lines) {
+        test::expect_right(line, "flash_wgmma", "1 blocks share the keys");
+        Case c = Case::parse(line);
+        c.infer();
+        for (const int sms : {1, 3}) {  // blocks go on with other sequences
+            DeviceInfo info = *find_device("h200");
+            info.type = DeviceType::emulator, info.sms = sms;
+            Context context = context_for(c.op(), kEmulator, "flash_wgmma");
+            context.set_info(info);
+            const Outcome outcome = verify(c, context, 7, Values::special);
+            EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
+        }
+    }
+    const Outcome split = test::verify_as(
+        "attention q=bf16[1,4,8,64] k=bf16[1,3000,1,64] v=bf16[1,3000,1,64] cu_seqlens_q=int32[3] "
+        "cu_seqlens_k=int32[3] lse=fp32[1,8,4]",
+        "h200");
+    EXPECT_TRUE(split.passed) << split.why;
+    EXPECT_THAT(split.implementation, testing::AllOf(HasSubstr("flash_wgmma"), HasSubstr(" splits")));
 }
 
 TEST(AttentionPlaces, PackedSequencesWithEveryOption) {

@@ -26,7 +26,7 @@ kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
     return kit::tensor_map("attention", layout);
 }
 
-template <class T, bool kOptions>
+template <class T, bool kOptions, bool kRagged>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
                      unsigned grid, Stream stream) {
     const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
@@ -40,20 +40,20 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
     const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, stream, p, q, k, v); };
     switch (config.tile.head_dim) {
         case 64:
-            if constexpr (!kOptions) {
-                if (config.tile.warpgroups == 3) return as(attention_wgmma<T, 64, 3, false>);
+            if constexpr (!kOptions && !kRagged) {
+                if (config.tile.warpgroups == 3) return as(attention_wgmma<T, 64, 3, false, false>);
             }
-            return as(attention_wgmma<T, 64, 2, kOptions>);
-        case 128: return as(attention_wgmma<T, 128, 2, kOptions>);
-        case 256: return as(attention_wgmma<T, 256, 2, kOptions>);
+            return as(attention_wgmma<T, 64, 2, kOptions, kRagged>);
+        case 128: return as(attention_wgmma<T, 128, 2, kOptions, kRagged>);
+        case 256: return as(attention_wgmma<T, 256, 2, kOptions, kRagged>);
         default: break;
     }
     if constexpr (!kOptions) {
-        switch (config.tile.head_dim) {
-            case 80: return as(attention_wgmma<T, 80, 2, false>);
-            case 96: return as(attention_wgmma<T, 96, 2, false>);
-            default: return as(attention_wgmma<T, 192, 2, false>);
-        }
+        if (config.tile.head_dim == 80) return as(attention_wgmma<T, 80, 2, false, kRagged>);
+    }
+    if constexpr (!kOptions && !kRagged) {
+        if (config.tile.head_dim == 96) return as(attention_wgmma<T, 96, 2, false, false>);
+        return as(attention_wgmma<T, 192, 2, false, false>);
     }
 }
 
@@ -65,16 +65,23 @@ void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& c
     AttentionParams p = parameters(op, problem, config.rows, config.splits);
     if (partials != nullptr) set_partials(p, partials);
     p.clustered = config.clustered;
-    set_near_heads(p, attention::near_heads(problem, context.info()));
+    if (!op.cu_seqlens_q) set_near_heads(p, attention::near_heads(problem, context.info()));
+    p.hides_values = op.kv_lengths || op.key_mask || op.cu_seqlens_k;
     p.blocks = static_cast<unsigned>(attention::blocks(problem, config));
     // A cluster works once; a block alone goes on with other rows.
     const unsigned grid =
         config.clustered ? p.blocks : std::min(p.blocks, static_cast<unsigned>(context.info().sms));
     const bool bf16 = op.q.dtype == DType::bf16;
-    const auto launch = problem.options
-                            ? (bf16 ? launch_wgmma_as<kit::bf16, true> : launch_wgmma_as<kit::half, true>)
-                            : (bf16 ? launch_wgmma_as<kit::bf16, false> : launch_wgmma_as<kit::half, false>);
-    launch(p, op, config, grid, context.stream());
+    const auto launch = [&](auto as_bf16, auto as_half) {
+        (bf16 ? as_bf16 : as_half)(p, op, config, grid, context.stream());
+    };
+    if (op.cu_seqlens_q) {
+        launch(launch_wgmma_as<kit::bf16, false, true>, launch_wgmma_as<kit::half, false, true>);
+    } else if (problem.options) {
+        launch(launch_wgmma_as<kit::bf16, true, false>, launch_wgmma_as<kit::half, true, false>);
+    } else {
+        launch(launch_wgmma_as<kit::bf16, false, false>, launch_wgmma_as<kit::half, false, false>);
+    }
 }
 
 }  // namespace weft::inline WEFT_TARGET

@@ -10,7 +10,8 @@ namespace weft::attention {
 // The head dims that kernels are compiled for: a call takes the next that holds its own, and the copy engine fills the
 // columns between them with zeros.
 inline constexpr int kWgmmaHeadDims[] = {64, 80, 96, 128, 192, 256};
-inline constexpr int kWgmmaOptionHeadDims[] = {64, 128, 256};  // with windows, a cap or sinks
+inline constexpr int kWgmmaOptionHeadDims[] = {64, 128, 256};      // with windows, a cap or sinks
+inline constexpr int kWgmmaPackedHeadDims[] = {64, 80, 128, 256};  // of packed sequences
 
 // What follows from the head dim that a kernel is compiled for.
 struct WgmmaTile {

@@ -24,7 +24,7 @@ __device__ __forceinline__ void load_queries(const WgmmaShared<kTile>& shared, c
     kit::Mbarrier* landed = &shared.queries_landed[n % kTile.query_buffers()];
     if (!tiles.any()) return kit::mbarrier_arrive(landed);
     kit::mbarrier_arrive_expect(landed, static_cast<unsigned>(kTile.boxes() * p.block_rows * 128));
-    const int token = block.row_block * (p.block_rows / p.group);
+    const int token = block.first_query + block.row_block * (p.block_rows / p.group);
     for (int box = 0; box < kTile.boxes(); ++box) {
         char* to = shared.queries_of(n) + box * kTile.query_box_bytes();
         const int at[] = {box * WgmmaTile::kColumns, block.kv_head * p.group, token, block.batch};
@@ -47,9 +47,9 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, con
         kit::mbarrier_arrive_expect(&shared.landed[slot], kTile.slot_bytes());
         const kit::TensorMap& map = item % 2 == 0 ? keys : values;
         for (int box = 0; box < kTile.boxes(); ++box) {
-            kit::tma_load<4>(
-                shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
-                {box * WgmmaTile::kColumns, block.kv_head, tiles.key(item / 2 - tiles.before), block.batch});
+            kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
+                             {box * WgmmaTile::kColumns, block.kv_head,
+                              block.first_key + tiles.key(item / 2 - tiles.before), block.batch});
         }
     }
 }
@@ -209,7 +209,7 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const
                                            const AttentionParams& p, const AttentionBlock& block,
                                            char* queries, int group) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, p.rows - block_row);
+    const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, block.rows - block_row);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const int row = group * 64 + wgmma_row(h);
@@ -247,7 +247,7 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const int inside = group * 64 + wgmma_row(h), row = block_row + inside;
-        if (inside >= p.block_rows || row >= p.rows) continue;
+        if (inside >= p.block_rows || row >= block.rows) continue;
         const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
         if (lane % 4 == 0) p.partial_lse[base + row] = state.m[h] * p.scale_log2 + log2f(l);
         float* to = p.partial + (base + row) * p.head_dim;
@@ -262,7 +262,7 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
 }
 
 // A warpgroup on the n-th block of rows, from its queries to the rows that are stored or handed to others.
-template <class T, bool kOptions, WgmmaTile kTile>
+template <class T, bool kOptions, bool kRagged, WgmmaTile kTile>
 __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, const AttentionParams& p,
                                              const AttentionBlock& block, const WgmmaTiles& tiles, int n,
                                              const Turns& turns, int group) {
@@ -286,13 +286,15 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
         l += kit::shuffle_xor(l, 1);
         l += kit::shuffle_xor(l, 2);
     }
+    // What a block has read of its sequence it keeps.
+    const auto here = [&] { return kRagged ? block : block.again(p); };
     if (p.clustered && group != block.split) {
         hand_over(state, shared, tiles, block.split);
     } else if (p.splits > 1 && !p.clustered) {
-        store_partial(state, p, block.again(p), group);
+        store_partial(state, p, here(), group);
     } else {
         if (p.clustered) take_over(state, shared, p, tiles);
-        store_rows<T>(state, shared, p, block.again(p), own, group);
+        store_rows<T>(state, shared, p, here(), own, group);
     }
     shared.free_queries(n);
 }
@@ -304,8 +306,9 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
 //          divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
 // Needs:   head_dim <= kTile.head_dim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
-//          WgmmaTile (keys and values) in the maps, SM 9.0a; kOptions as attention_flash
-template <class T, int kHeadDim, int kWarpgroups, bool kOptions>
+//          WgmmaTile (keys and values) in the maps, SM 9.0a; kOptions as attention_flash, kRagged where sequences are
+//          packed, which no cluster shares
+template <class T, int kHeadDim, int kWarpgroups, bool kOptions, bool kRagged>
 __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
                     const __grid_constant__ kit::TensorMap keys,
@@ -325,26 +328,29 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     if (warp < 4) {
         kit::registers_release<kTile.loader_registers()>();
         if (warp == 0) {
-            for_each_block<kTile, kOptions>(p,
-                                            [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
-                                                if (!kit::elect_one()) return;
-                                                load_queries(shared, p, block, tiles, n, queries);
-                                                load_tiles(shared, block, tiles, keys, values);
-                                                if (p.clustered) expect_sums(shared, tiles, block.split);
-                                            });
+            for_each_block<kTile, kOptions, kRagged>(
+                p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
+                    if (!kit::elect_one()) return;
+                    load_queries(shared, p, block, tiles, n, queries);
+                    load_tiles(shared, block, tiles, keys, values);
+                    if (p.clustered) expect_sums(shared, tiles, block.split);
+                });
         }
         if (warp == 1 && hides_values(p)) {
-            for_each_block<kTile, kOptions>(p, [&](const AttentionBlock& block, const WgmmaTiles& tiles,
-                                                   int) { clean_values(shared, p, block, tiles); });
+            for_each_block<kTile, kOptions, kRagged>(
+                p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int) {
+                    clean_values(shared, p, block, tiles);
+                });
         }
     } else {
         kit::registers_acquire<kTile.registers()>();
         const int group = warp / 4 - 1;
         const Turns turns(group, kTile.warpgroups, p.clustered ? AttentionBlock(p, blockIdx.x).split : 0);
         turns.begin();
-        for_each_block<kTile, kOptions>(p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
-            compute_rows<T, kOptions>(shared, p, block, tiles, n, turns, group);
-        });
+        for_each_block<kTile, kOptions, kRagged>(
+            p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
+                compute_rows<T, kOptions, kRagged>(shared, p, block, tiles, n, turns, group);
+            });
         turns.end();
     }
 }

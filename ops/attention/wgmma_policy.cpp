@@ -20,6 +20,7 @@ WgmmaTile tile_of(const Problem& problem) {
     const auto next = [&](const auto& compiled) {
         return WgmmaTile{*std::ranges::lower_bound(compiled, static_cast<int>(problem.head_dim))};
     };
+    if (problem.sequences > 0) return next(kWgmmaPackedHeadDims);
     return problem.options ? next(kWgmmaOptionHeadDims) : next(kWgmmaHeadDims);
 }
 
@@ -41,7 +42,9 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (op.key_limits) return "key_limits are no part of this kernel";
-    if (is_ragged(op)) return "pages and packed sequences are no part of this kernel";
+    if (op.block_table) return "pages are no part of this kernel";
+    if (op.cu_seqlens_q && problem.options)
+        return "packed sequences have no windows, cap or sinks in this kernel";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
@@ -49,7 +52,7 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
 }
 
 std::int64_t blocks(const Problem& problem, const WgmmaConfig& config) {
-    return problem.heads * ceil_div(problem.rows, config.rows) * config.splits;
+    return attention::blocks(problem, config.rows) * config.splits;
 }
 
 int near_heads(const Problem& problem, const DeviceInfo& device) {
@@ -71,7 +74,7 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
                static_cast<double>(splits) * a_split;
     };
     double best = time(1, 0, 0);
-    if (idle >= 2 && tiles >= 2 && device.max_cluster >= 2) {
+    if (idle >= 2 && tiles >= 2 && device.max_cluster >= 2 && problem.sequences == 0) {
         best = time(2, kClusterUs, 0);
         config.splits = 2, config.clustered = true;
     }
@@ -83,7 +86,8 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
         best = expected;
         config.splits = static_cast<int>(splits), config.clustered = false;
     }
-    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && problem.rows > config.rows) {
+    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && problem.sequences == 0 &&
+        problem.rows > config.rows) {
         config.tile.warpgroups = 3;
         config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
     }

@@ -6,7 +6,7 @@
 #include "kit/ptx/mbarrier.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/tensor_map.h"
-#include "ops/attention/params.cuh"
+#include "ops/attention/sequence.cuh"
 #include "ops/attention/wgmma.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -18,9 +18,7 @@ template <int kWarpgroups>
 inline constexpr int kWgmmaThreads = WgmmaTile{0, kWarpgroups}.threads();
 
 // Whether some keys that a tile holds count for nobody.
-__device__ __forceinline__ bool hides_values(const AttentionParams& p) {
-    return p.kv_lengths != nullptr || p.key_mask != nullptr;
-}
+__device__ __forceinline__ bool hides_values(const AttentionParams& p) { return p.hides_values; }
 
 // The parts of a block's shared memory. Items of the ring alternate: keys of a tile, then its values. After the last
 // come the sums of the cluster's other block.
@@ -131,21 +129,29 @@ __device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const A
 // body(block of rows, its tiles, how many blocks of rows came before it), for those of this block of the grid: there are no
 // more of these than multiprocessors, so that the ring is filled for the next rows while the last are stored. Every other
 // turn goes backwards: with the longest rows first nobody always gets the longer ones.
-template <WgmmaTile kTile, bool kOptions, class Body>
+template <WgmmaTile kTile, bool kOptions, bool kRagged, class Body>
 __device__ __forceinline__ void for_each_block(const AttentionParams& p, Body&& body) {
     int before = 0, n = 0;
-    for (unsigned turn = 0; turn < p.blocks; turn += gridDim.x, ++n) {
-        const unsigned index = turn + (n % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+    for (unsigned turn = 0; turn < p.blocks; turn += gridDim.x) {
+        const int round = kRagged ? static_cast<int>(turn / gridDim.x) : n;
+        const unsigned index = turn + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
         if (index >= p.blocks) break;  // of the last turn
         AttentionBlock block(p, index);
-        block.read_length(p);
+        if constexpr (kRagged) {
+            read_sequence(block, p);
+            for (int* known : {&block.rows, &block.q_tokens, &block.first_query, &block.first_key})
+                *known = kit::warp_uniform(*known);
+            if (block.row_block * p.block_rows >= block.rows) continue;  // a place more than it has rows for
+        } else {
+            block.read_length(p);
+        }
         WgmmaTiles tiles = tiles_of<kTile, kOptions>(p, block, before);
         for (int* known : {&block.row_block, &block.kv_head, &block.batch, &block.keys, &tiles.count,
                            &tiles.first, &tiles.other_count}) {
             *known = kit::warp_uniform(*known);
         }
         body(block, tiles, n);
-        before += tiles.count;
+        before += tiles.count, ++n;
     }
 }
 
