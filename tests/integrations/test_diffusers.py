@@ -23,7 +23,7 @@ from diffusers.hooks import apply_group_offloading
 from diffusers.models.attention import BasicTransformerBlock, FeedForward
 from peft import LoraConfig
 from weft import swap
-from weft.diffusers import _backend, _sources
+from weft.diffusers import _backend, _parts, _sources
 from weft.swap._recipe import GRADIENT
 
 from tests.integrations.device import ATTENDS, DEVICE
@@ -299,6 +299,15 @@ def test_the_block_of_stable_diffusion() -> None:
         assert differ(module(x, encoder_hidden_states=text), expected) < FP32
     assert report.calls() == {"ff.net.0": 1}
     assert {row.path: row.reason for row in report.declined}.keys() == {"attn1", "attn2"}
+
+
+def test_a_stream_keeps_its_dtype_beside_updates_of_another() -> None:
+    norm = torch.nn.LayerNorm(8).to(DEVICE)
+    stream, gate = torch.randn(2, 2, 3, 8, device=DEVICE)
+    update = torch.randn(2, 3, 8, device=DEVICE).bfloat16()
+    normed, total = _parts.normed(norm, update, residual=stream, gate=gate)
+    assert normed.dtype == total.dtype == _parts.added(update, stream, gate).dtype == torch.float32
+    assert _parts.normed(norm, update).dtype == torch.bfloat16
 
 
 def test_the_table_of_sources_is_that_of_this_diffusers() -> None:

@@ -9,6 +9,7 @@ import copy
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ import peft
 import weft.transformers
 from transformers import StaticCache
 from weft import swap
-from weft.transformers import _attention, _sources
+from weft.transformers import _attention, _blocks, _sources
 
 # Rows as long as PyTorch's order of a sum is reproduced for on a GPU.
 EAGER = dict(hidden_size=128, head_dim=128)
@@ -284,6 +285,15 @@ def test_mixed_dtypes():
     with torch.no_grad():
         assert model.model(IDS).last_hidden_state.dtype == torch.float32
     assert "a weight of torch.float32" in next(iter(swap.report(model).passed()["model.norm"]))
+
+
+def test_a_norm_declines_rows_of_another_dtype():
+    norm = SimpleNamespace(weight=torch.ones(8, dtype=torch.bfloat16))
+    x = torch.zeros(2, 8, dtype=torch.bfloat16)
+    assert _blocks.norm_passes(norm, x) is None and _blocks.norm_passes(norm, x, x) is None
+    for residual in (x.float(), x[:1]):
+        assert _blocks.norm_passes(norm, x, residual) == "a residual of another dtype or shape"
+    assert "a weight of torch.bfloat16" in (_blocks.norm_passes(norm, x.float()) or "")
 
 
 def test_copies_and_other_activations():

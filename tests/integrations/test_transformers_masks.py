@@ -54,6 +54,14 @@ def test_what_weft_lacks_is_named():
     ]
 
 
+def test_keys_of_a_static_cache_that_were_not_written_yet():
+    layer = models.build("llama").model.layers[0].self_attn
+    q, k, v = (torch.randn(1, heads, 10, 16, device=DEVICE) for heads in (4, 2, 2))
+    expected = _attention.attention(layer, q[:, :, :4], k[:, :, :4], v[:, :, :4], None)[0]
+    k[:, :, 4:] = v[:, :, 4:] = torch.nan
+    assert torch.equal(_attention.attention(layer, q[:, :, :4], k, v, None)[0], expected)
+
+
 def test_a_prompt_in_parts():
     """Queries after keys of an earlier call see them all: causality is aligned to the last key."""
     model = models.build("qwen3")

@@ -125,6 +125,9 @@ def test_jax_composes_with_jit_and_vmap():
     direct = np.asarray(weft.softmax(x * 2) + 1)
     assert np.array_equal(np.asarray(jax.jit(lambda x: weft.softmax(x * 2) + 1)(x)), direct)
     assert np.array_equal(np.asarray(jax.vmap(lambda x: weft.softmax(x * 2) + 1)(x)), direct)
+    weight = x[:, 0] + 1  # one for each call: no call takes several
+    each = [np.asarray(weft.rms_norm(x[i], weight[i])) for i in range(3)]
+    assert np.array_equal(np.asarray(jax.vmap(weft.rms_norm)(x, weight)), np.stack(each))
 
 
 def test_jax_returns_what_others_update():

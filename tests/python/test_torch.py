@@ -104,6 +104,21 @@ def test_one_graph_serves_every_token_count():
     assert counter.frame_count == 1
 
 
+@EVERY_OP
+def test_operators_say_which_tensors_they_write_to(op):
+    contract = OPS[op].contract
+    for name, written in (
+        (op, {f.name for f in contract.inputs if f.writes}),
+        (f"{op}_out", {f.name for f in contract.fields if f.writes}),
+    ):
+        if not hasattr(torch.ops.weft, name):
+            continue
+        arguments = getattr(torch.ops.weft, name).default._schema.arguments
+        letters = {a.name: a.alias_info.before_set for a in arguments if a.alias_info is not None}
+        assert letters.keys() == written
+        assert len({*map(frozenset, letters.values())}) == len(written), "each is memory of its own"
+
+
 def test_in_place_and_mixed_destinations():
     x, r = torch.randn(4, 32), torch.randn(4, 32)
     expected = weft.rms_norm(x + r)
