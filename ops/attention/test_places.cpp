@@ -239,12 +239,12 @@ struct Packed {
     void expect_seen() {
         for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
             SCOPED_TRACE(implementation);
-            std::ranges::fill(out, kNaN);
-            expect_seen_by(implementation);
+            Context context = context_for(*find_op("attention"), kEmulator, implementation);
+            expect_seen_by(context);
         }
     }
-    void expect_seen_by(const char* implementation) {
-        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+    void expect_seen_by(Context& context) {
+        std::ranges::fill(out, kNaN);
         run(call(), context);
         for (std::size_t s = 0; s + 1 < queries.size(); ++s) {
             const int own = queries[s + 1] - queries[s], n = keys[s + 1] - keys[s];
@@ -351,6 +351,16 @@ TEST(AttentionPlaces, PackedSequencesOnWgmma) {
         "h200");
     EXPECT_TRUE(split.passed) << split.why;
     EXPECT_THAT(split.implementation, testing::AllOf(HasSubstr("flash_wgmma"), HasSubstr(" splits")));
+
+    // Splits of a sequence that has no keys.
+    DeviceInfo h200 = *find_device("h200");
+    h200.type = DeviceType::emulator;
+    for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
+        Packed s({0, 2, 4}, {0, 2000, 2000});
+        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+        context.set_info(h200);
+        s.expect_seen_by(context);
+    }
 }
 
 TEST(AttentionPlaces, PackedSequencesWithEveryOption) {
