@@ -14,6 +14,7 @@ using test::configuration;
 using test::HostTensor;
 using test::rejection;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(GroupNorm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("group_norm x=bf16[1,12,64] out=bf16[1,12,64] groups=5"),
@@ -78,6 +79,12 @@ TEST(GroupNorm, TakesTurnsOfMomentsAndResults) {
                        "moments", "channels last width=2 pieces=");
 }
 
+// Channels of one vector each: a piece has as many as there is room for, and most groups here are two.
+TEST(GroupNorm, PiecesOfManyChannels) {
+    test::expect_right("group_norm x=bf16[12,1100,8] weight=bf16[1100] bias=fp32[1100] out=@x groups=1",
+                       "moments", "channels first width=8 pieces=2x1023 ahead=14");
+}
+
 // Channels that lie apart by no whole vectors, or consist of none, are fetched one by one.
 TEST(GroupNorm, ChannelsThatAreNoWholeVectors) {
     for (const char* x : {"bf16[1,4,12]{64,16,1}", "fp32[1,4,8]{64,12,1}"}) {
@@ -96,6 +103,12 @@ TEST(GroupNorm, PolicyFollowsTheLayoutAndCutsLargeGroups) {
         HasSubstr("channels last width=8 pieces=256x16"));
     EXPECT_THAT(configuration("group_norm x=bf16[4,512,1] out=bf16[4,512,1]"),
                 HasSubstr("channels last width=8 pieces=1"));
+    for (const char* line : {"group_norm x=bf16[1,32,64] weight=bf16[32]+1 bias=bf16[32]+1 out=bf16[1,32,64]",
+                             "group_norm x=bf16[1,512,64]{32768,1,512} out=bf16[1,512,64]{32768,1,512}",
+                             "group_norm x=bf16[1,512,64]{32768,1,512} weight=bf16[512] bias=bf16[512] "
+                             "out=bf16[1,512,64]{32768,1,512}"}) {
+        EXPECT_THAT(configuration(line), Not(HasSubstr("scalar"))) << "a vector of it is fetched, or none";
+    }
 }
 
 }  // namespace

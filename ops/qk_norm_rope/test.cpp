@@ -271,24 +271,26 @@ TEST(QkNormRope, WhatIsOutsideIsLeftOutOnDevices) {
     }
 }
 
-// On reserved address space, of which pages exist only where rows lie.
+// On reserved address space, of which pages exist only where rows lie. A gap behind each page, so that its number counts.
 TEST(QkNormRope, CachesOfMoreThanTwoToThe31Rows) {
     constexpr std::int64_t kPages = (std::int64_t{1} << 27) + 4, kRow = (std::int64_t{1} << 31) + 37;
-    constexpr std::size_t kBytes = kPages * 16 * 4 * sizeof(float);
+    constexpr std::int64_t kPage = 16 * 4 + 4;  // elements
+    constexpr std::size_t kBytes = kPages * kPage * sizeof(float);
     void* const memory =
         mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) GTEST_SKIP() << "no such address space";
     for (const Device device : test::host_devices()) {
         HostTensor q = waves({1, 1, 4}, 0.7), k = waves({1, 1, 4}, 1.1), q_out(DType::fp32, {1, 1, 4}),
                    k_out(DType::fp32, {1, 1, 4}), slots(DType::int64, {1}, {static_cast<double>(kRow)});
-        auto* const row = static_cast<float*>(memory) + kRow * 4;
+        auto* const row = static_cast<float*>(memory) + kRow / 16 * kPage + kRow % 16 * 4;
+        const std::int64_t shape[] = {kPages, 16, 1, 4}, stride[] = {kPage, 4, 4, 1};
         std::fill_n(row, 4, -9.0f);
         run(QkNormRope{.q = q.on(device),
                        .k = k.on(device),
                        .q_out = q_out.on(device),
                        .k_out = k_out.on(device),
                        .slots = slots.on(device),
-                       .k_cache = Tensor(memory, DType::fp32, {kPages, 16, 1, 4}, device)});
+                       .k_cache = Tensor(memory, DType::fp32, shape, stride, device)});
         for (int i = 0; i < 4; ++i) EXPECT_EQ(row[i], k_out[i]) << name(device.type);
     }
     munmap(memory, kBytes);
