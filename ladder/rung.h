@@ -1,7 +1,10 @@
 // What every rung of the ladder includes: the target, launching, and its registration.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "core/ladder.h"
 #include "kit/launch.h"
@@ -34,6 +37,16 @@ inline bool is_dense(const Tensor& tensor, DType dtype) { return tensor.dtype ==
 // Does a tensor start where a whole vector of so many bytes may be read?
 inline bool starts_aligned(const Tensor& tensor, unsigned bytes) {
     return reinterpret_cast<std::uintptr_t>(tensor.data) % bytes == 0;
+}
+
+// Whether a call has no tensors but those named: a rung that lists what it takes refuses options that come later.
+template <class Op>
+bool has_only(const Op& op, std::initializer_list<std::string_view> names) {
+    for (const Field& field : Op::contract().fields()) {
+        if (Contract::tensor(&op, field) && std::find(names.begin(), names.end(), field.name) == names.end())
+            return false;
+    }
+    return true;
 }
 
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

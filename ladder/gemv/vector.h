@@ -13,11 +13,8 @@ inline const char* decline_gemv(const Gemm& op, DType dtype, int width) {
         if (!is_dense(*t, dtype)) return "takes dense tensors of its one dtype";
         if (!starts_aligned(*t, 16)) return "takes tensors that start at a multiple of 16 bytes";
     }
-    for (const Tensor* t : {&op.a_scale, &op.b_scale, &op.a_token_scale, &op.b_channel_scale, &op.bias,
-                            &op.up, &op.gate, &op.residual, &op.out_scale}) {
-        if (*t) return "multiplies, and nothing else";
-    }
-    if (op.activation != Gemm::Activation::none) return "multiplies, and nothing else";
+    if (!has_only(op, {"a", "b", "out"}) || op.activation != Gemm::Activation::none)
+        return "multiplies, and nothing else";
     if (op.out.numel() != op.b.dim(0)) return "takes one vector";
     return op.b.dim(1) % width == 0 ? nullptr : "takes rows of whole vectors";
 }

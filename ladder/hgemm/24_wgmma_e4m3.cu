@@ -87,11 +87,8 @@ const char* decline(const Gemm& op, const DeviceInfo& device) {
         !is_dense(op.out, DType::fp16))
         return "takes dense matrices of fp8, and gives fp16";
     if (!op.a_scale || !op.b_scale) return "takes a scale of each operand";
-    for (const Tensor* t :
-         {&op.a_token_scale, &op.b_channel_scale, &op.bias, &op.up, &op.gate, &op.residual}) {
-        if (*t) return "multiplies, and nothing else";
-    }
-    if (op.activation != Gemm::Activation::none) return "multiplies, and nothing else";
+    if (!has_only(op, {"a", "b", "a_scale", "b_scale", "out"}) || op.activation != Gemm::Activation::none)
+        return "multiplies, and nothing else";
     const std::int64_t k = op.a.dim(-1), n = op.b.dim(0);
     if (k == 0 || k % 16 != 0 || n % 8 != 0) return "the copy engine takes rows of whole 16 bytes";
     return decline_tma_device(op, device);

@@ -12,9 +12,7 @@ inline const char* decline_layer_norm(const LayerNorm& op, DType dtype) {
         if (!is_dense(*t, dtype)) return "takes dense tensors of its one dtype";
         if (!starts_aligned(*t, 16)) return "takes tensors that start at a multiple of 16 bytes";
     }
-    for (const Tensor* t : {&op.residual, &op.mod_index, &op.mod_scale, &op.mod_shift, &op.out2}) {
-        if (*t) return "normalises, and nothing else";
-    }
+    if (!has_only(op, {"x", "weight", "bias", "out"})) return "normalises, and nothing else";
     if (op.weight_offset != 0.0f) return "multiplies by the weight as it is";
     return op.rounding == Rounding::fused ? nullptr : "rounds once";
 }

@@ -15,11 +15,8 @@ const char* decline_product(const Gemm& op, DType dtype, DType out) {
     if (kTransposed && !op.b.is_dense()) return "takes a row-major [n, k]";
     if (!kTransposed && (op.b.stride[0] != 1 || op.b.stride[1] != op.b.dim(0)))
         return "takes a row-major [k, n] as b's view";
-    for (const Tensor* t : {&op.a_scale, &op.b_scale, &op.a_token_scale, &op.b_channel_scale, &op.bias,
-                            &op.up, &op.gate, &op.residual, &op.out_scale}) {
-        if (*t) return "multiplies, and nothing else";
-    }
-    return op.activation == Gemm::Activation::none ? nullptr : "multiplies, and nothing else";
+    const bool plain = has_only(op, {"a", "b", "out"}) && op.activation == Gemm::Activation::none;
+    return plain ? nullptr : "multiplies, and nothing else";
 }
 
 struct Sizes {

@@ -4,6 +4,7 @@
 #include "kit/vector.cuh"
 #include "ops/gemm/epilogue.cuh"
 #include "ops/gemm/problem.h"
+#include "ops/gemm/scales.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -40,6 +41,16 @@ Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
     e.residual = rows_beside_of(op.residual, op.out);
     e.gate = rows_beside_of(op.gate, op.out);
     return e;
+}
+
+inline ScalesWithin scales_within(const Gemm& op) {
+    const auto of_blocks = [](const Tensor& t) -> StepScales<gemm::kScaleRows> {
+        return {data_of<float>(t), t ? t.stride[0] : 0, t ? t.stride[1] : 0};
+    };
+    const GroupScales a = group_scales(op.a_group_scale, {}, 0, 0);
+    return {{static_cast<const float*>(a.data), a.row_stride, a.group_stride},
+            of_blocks(op.b_block_scale),
+            of_blocks(op.up_block_scale)};
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ static_assert(gemm::shared_bytes(gemm::MmaConfig::Tile::large) == Large::kShared
               gemm::shared_bytes(gemm::MmaConfig::Tile::small) == Small::kSharedBytes &&
               gemm::shared_bytes(gemm::MmaConfig::Tile::flat) == Flat::kSharedBytes);
 
-template <class T, class Shape, bool kTransposed>
+template <class T, class Shape, bool kTransposed, bool kScaled = false>
 void launch_shape(const MmaArguments& args, Context& context) {
-    kit::launch("gemm_mma", mma_gemm<T, Shape, kTransposed>,
+    kit::launch("gemm_mma", mma_gemm<T, Shape, kTransposed, kScaled>,
                 {.grid = static_cast<unsigned>(args.row_tiles * args.column_tiles * args.splits),
                  .block = Shape::kThreads,
                  .cluster = static_cast<unsigned>(args.splits),
@@ -45,6 +45,11 @@ void launch_tile(gemm::MmaConfig::Tile tile, const MmaArguments& args, Context& 
     }
 }
 
+void launch_scaled(gemm::MmaConfig::Tile tile, const MmaArguments& args, Context& context) {
+    tile == gemm::MmaConfig::Tile::flat ? launch_shape<kit::e4m3, Flat, false, true>(args, context)
+                                        : launch_shape<kit::e4m3, Small, false, true>(args, context);
+}
+
 void launch_mma(const Gemm& op, Context& context) {
     const gemm::Problem p = gemm::problem(op);
     const gemm::MmaConfig config = gemm::mma_config(op, context.info());
@@ -55,6 +60,7 @@ void launch_mma(const Gemm& op, Context& context) {
     };
     args.b = weights(op.b, p.b);
     if (op.up) args.up = weights(op.up, p.up);
+    args.scales = scales_within(op);
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
     args.n = p.n;
@@ -62,7 +68,9 @@ void launch_mma(const Gemm& op, Context& context) {
     args.column_tiles = static_cast<int>(gemm::ceil_div(p.n, gemm::out_columns(op, config.tile)));
     args.steps = gemm::mma_steps(op);
     args.splits = config.splits;
-    if (op.a.dtype == DType::fp8_e4m3) {
+    if (op.scaled_within()) {
+        launch_scaled(config.tile, args, context);
+    } else if (op.a.dtype == DType::fp8_e4m3) {
         launch_tile<kit::e4m3, false>(config.tile, args, context);
     } else if (op.a.dtype == DType::bf16) {
         config.transposed ? launch_tile<kit::bf16, true>(config.tile, args, context)
@@ -79,6 +87,7 @@ void launch_fma(const Gemm& op, Context& context) {
     args.a = {op.a.data, op.a.dtype, p.m, p.a_stride, 1};
     args.b = {op.b.data, op.b.dtype, p.n, p.b.row, p.b.step};
     args.up = {op.up.data, op.up.dtype, p.n, p.up.row, p.up.step};
+    args.scales = scales_within(op);
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
     args.n = p.n;

@@ -7,12 +7,16 @@
 
 #include "weft/activation.h"
 #include "weft/contract.h"
+#include "weft/narrow.h"
 
 namespace weft {
 
 // out[m, n] = round((act(a_scale · b_scale · Σ_k a[m, k] · b[n, k] + bias[n]) · gate[m, n] + residual[m, n]) / out_scale)
 //
-// a_scale and b_scale are one number each, or one a row of a (a_token_scale) and one a row of b (b_channel_scale).
+// Each operand has a scale: one number (a_scale, b_scale), one a row (a_token_scale, b_channel_scale), or one for
+// each 128 columns of a's rows (a_group_scale) and each 128 rows by 128 columns of b (b_block_scale), which changes
+// within the sum: it multiplies the products of its 128 of k. Any of a's goes with any of b's. fast_accumulation asks for
+// nothing where groups or blocks have scales: their products are summed in fp32 anyway.
 //
 // gate and residual broadcast to out's rows (weft/row_map.h): the gate of a DiT's block is one row for each batch, a position
 // embedding is a residual that all batches share.
@@ -33,9 +37,13 @@ struct Gemm {
 
     Tensor a{}, b{}, a_scale{}, b_scale{}, a_token_scale{}, b_channel_scale{}, bias{};
     Tensor up{}, up_scale{}, up_channel_scale{}, up_bias{};
+    Tensor a_group_scale{}, b_block_scale{}, up_block_scale{};
     Tensor gate{}, residual{}, out_scale{}, out{};
     Activation activation = Activation::none;
     bool fast_accumulation = false;
+
+    // Whether a scale changes within a sum.
+    bool scaled_within() const { return a_group_scale || b_block_scale || up_block_scale; }
 
     static const Contract& contract();
 };
@@ -65,6 +73,15 @@ inline void gemm_up(Describe<Gemm>& op) {
         .scale_of("up")
         .excludes("up_scale")
         .fill(Fill::scale())
+        .in("up_block_scale", &Gemm::up_block_scale, "ceil(n/128) ceil(k/128)", DType::fp32,
+            "what each 128 rows by 128 columns of up are multiplied by, instead of up_scale")
+        .optional()
+        .layout(Layout::strided)
+        .needs("up")
+        .scale_of("up")
+        .excludes("up_scale")
+        .excludes("up_channel_scale")
+        .fill(Fill::scale())
         .in("up_bias", &Gemm::up_bias, "n", kFloat, "added to up's product")
         .optional()
         .needs("up");
@@ -84,6 +101,35 @@ inline void gemm_row_scales(Describe<Gemm>& op) {
         .scale_of("b")
         .excludes("b_scale")
         .fill(Fill::scale());
+}
+
+inline void gemm_group_scales(Describe<Gemm>& op) {
+    op.in("a_group_scale", &Gemm::a_group_scale, "... ceil(k/128)", DType::fp32,
+          "what each 128 columns of a row of a are multiplied by, instead of a_scale; may be column-major")
+        .optional()
+        .layout(Layout::strided)
+        .scale_of("a")
+        .excludes("a_scale")
+        .excludes("a_token_scale")
+        .fill(Fill::scale())
+        .in("b_block_scale", &Gemm::b_block_scale, "ceil(n/128) ceil(k/128)", DType::fp32,
+            "what each 128 rows by 128 columns of b are multiplied by, instead of b_scale")
+        .optional()
+        .layout(Layout::strided)
+        .scale_of("b")
+        .excludes("b_scale")
+        .excludes("b_channel_scale")
+        .fill(Fill::scale());
+}
+
+inline void gemm_scales(Describe<Gemm>& op) {
+    gemm_row_scales(op);
+    gemm_group_scales(op);
+}
+
+inline std::optional<Violation> gemm_groups_fold(const Gemm& op) {
+    if (!op.a_group_scale || leading_stride(op.a_group_scale, 1)) return std::nullopt;
+    return Violation{"a_group_scale", "the leading axes must fold into rows of one stride"};
 }
 
 inline double gemm_flops(const Gemm& op) {
@@ -108,7 +154,7 @@ inline const Contract& Gemm::contract() {
             .in("b_scale", &Gemm::b_scale, "1", DType::fp32, "what b's stored values are multiplied by")
             .optional()
             .fill(Fill::scale())
-            .with(detail::gemm_row_scales)
+            .with(detail::gemm_scales)
             .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
             .optional()
             .with(detail::gemm_up)
@@ -132,6 +178,7 @@ inline const Contract& Gemm::contract() {
             .sizes("k",
                    {1, 2, 5, 8, 15, 16, 17, 32, 48, 63, 64, 65, 96, 100, 128, 130, 192, 256, 400, 513, 1024})
             .require(detail::gemm_dtypes)
+            .require(detail::gemm_groups_fold)
             .flops(detail::gemm_flops, &Gemm::a)
             .independent({"...", "n"})
             .tolerance(
@@ -140,7 +187,8 @@ inline const Contract& Gemm::contract() {
                 "fp32 "
                 "accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 "
                 "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd "
-                "partial sum. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's "
+                "partial sum; scales of groups and blocks add 4 * 2^-24. gelu_tanh into 16 or 8 bits: tanh "
+                "to 2^-11 relative, as the hardware's "
                 "instruction gives it. up and gate: each factor's error times the other, and 2^-24 of the "
                 "product. A residual beside a 16-bit out, without a gate: the product may be rounded to "
                 "out's "

@@ -5,6 +5,7 @@
 #include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/mma.cuh"
 #include "ops/gemm/parked.cuh"
+#include "ops/gemm/scales.cuh"
 #include "ops/gemm/tile_order.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -19,6 +20,7 @@ struct Operand {
 
 struct MmaArguments {
     Operand a, b, up;  // up is not looked at where nothing is gated
+    ScalesWithin scales;
     Epilogue epilogue;
     int64_t m, n;
     int row_tiles, column_tiles;
@@ -191,9 +193,42 @@ __device__ __forceinline__ void multiply_stage(Sums<Shape>& sums, const char* st
     }
 }
 
+// What multiplies a warp's products of one step, 128 of k of e4m3: of its rows, and of its columns, which are of one block
+// of b and, gated, of one of up.
+template <class Shape>
+struct WarpScales {
+    float row[Shape::kTilesM][2], column[2];
+
+    __device__ __forceinline__ WarpScales(const MmaArguments& args, const Place& place, int64_t step) {
+        const int64_t first =
+            place.row + static_cast<int>(threadIdx.x) / 32 / Shape::kWarpColumns * Shape::kWarpM;
+#pragma unroll
+        for (int i = 0; i < Shape::kTilesM; ++i) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int64_t at = first + i * 16 + kit::accumulator_row(2 * half);
+                row[i][half] = args.scales.a.of(at, step, at < args.m);
+            }
+        }
+        column[0] = args.scales.b.of(place.column, step);
+        column[1] = args.epilogue.gated ? args.scales.up.of(place.column, step) : column[0];
+    }
+    __device__ __forceinline__ void add(Sums<Shape>& sums, const Sums<Shape>& products) const {
+#pragma unroll
+        for (int i = 0; i < Shape::kTilesM; ++i) {
+#pragma unroll
+            for (int j = 0; j < Shape::kTilesN; ++j) {
+#pragma unroll
+                for (int q = 0; q < 4; ++q)
+                    sums[i][j][q] = fmaf(products[i][j][q], row[i][q / 2] * column[j % 2], sums[i][j][q]);
+            }
+        }
+    }
+};
+
 // The ring: stages - 1 loads are under way while one stage is multiplied. One barrier a step: it makes the
 // stage visible, and says that everybody has left the stage that is loaded next.
-template <class T, class Shape, bool kTransposed>
+template <class T, class Shape, bool kTransposed, bool kScaled>
 __device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const MmaArguments& args,
                                            const Place& place, int64_t begin, int64_t end) {
     constexpr int kAhead = Shape::kStages - 1;
@@ -211,7 +246,14 @@ __device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const 
             load_stage<T, Shape, kTransposed>(ring + next * Shape::kStageBytes, args, place, step + kAhead);
         }
         kit::cp_async_commit();
-        multiply_stage<T, Shape, kTransposed>(sums, ring + now * Shape::kStageBytes);
+        const char* stage = ring + now * Shape::kStageBytes;
+        if constexpr (kScaled) {
+            Sums<Shape> products = {};
+            multiply_stage<T, Shape, kTransposed>(products, stage);
+            WarpScales<Shape>(args, place, step).add(sums, products);
+        } else {
+            multiply_stage<T, Shape, kTransposed>(sums, stage);
+        }
         now = now + 1 == Shape::kStages ? 0 : now + 1;
         next = next + 1 == Shape::kStages ? 0 : next + 1;
     }
@@ -245,16 +287,17 @@ __device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums
 // Traffic: a is read once for each column of tiles, b once for each row of tiles, through L2; bound by
 //          mma.sync's rate.
 // Needs:   kThreads threads, kSharedBytes of dynamic shared memory, steps >= splits or steps == 0 with one
-//          split.
-template <class T, class Shape, bool kTransposed>
+//          split. kScaled: scales change within the sum; of 8-bit elements in tiles that lie within a block of scales,
+//          which those of 64 columns do.
+template <class T, class Shape, bool kTransposed, bool kScaled>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     mma_gemm(const __grid_constant__ MmaArguments args) {
     char* ring = kit::dynamic_shared<char>();
     const int rank = args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
     const Place place = place_of<Shape>(args, static_cast<int>(blockIdx.x) / args.splits);
     Sums<Shape> sums = {};
-    accumulate<T, Shape, kTransposed>(sums, ring, args, place, args.steps * rank / args.splits,
-                                      args.steps * (rank + 1) / args.splits);
+    accumulate<T, Shape, kTransposed, kScaled>(sums, ring, args, place, args.steps * rank / args.splits,
+                                               args.steps * (rank + 1) / args.splits);
 
     float* parked = reinterpret_cast<float*>(ring);
     park_sums<Shape>(parked, sums);

@@ -38,10 +38,11 @@ void narrow(const Tensor& to, std::int64_t index, float value) {
     }
 }
 
-// fp32 rows [first, first + rows) of `length`, dense. fp8 goes through a table, which costs less than
-// decoding.
-void widen_rows(std::vector<float>& to, const Tensor& from, std::int64_t first, std::int64_t rows,
-                std::int64_t length, std::int64_t stride, std::int64_t step) {
+// fp32 rows [first, first + rows) of `length`, dense, times scales of which each is for `scale_rows` rows. fp8 goes through a
+// table, which costs less than decoding.
+void widen_rows(std::vector<float>& to, const Tensor& from, const Tensor& scales, std::int64_t scale_rows,
+                std::int64_t first, std::int64_t rows, std::int64_t length, std::int64_t stride,
+                std::int64_t step) {
     to.resize(static_cast<std::size_t>(rows * length));
     std::vector<float> table;
     const bool bytes = bits(from.dtype) == 8;
@@ -49,11 +50,13 @@ void widen_rows(std::vector<float>& to, const Tensor& from, std::int64_t first, 
         table.push_back(static_cast<float>(decode(from.dtype, code)));
     const auto* codes = static_cast<const std::uint8_t*>(from.data);
     float* out = to.data();
-    for (std::int64_t row = first; row < first + rows; ++row) {
+    for (std::int64_t row = first; row < first + rows; ++row, out += length) {
         for (std::int64_t i = 0; i < length; ++i) {
             const std::int64_t index = row * stride + i * step;
-            *out++ = bytes ? table[codes[index]] : widen(from.dtype, from.data, index);
+            out[i] = bytes ? table[codes[index]] : widen(from.dtype, from.data, index);
         }
+        const gemm::ScaleRow scale(scales, row / scale_rows);
+        for (std::int64_t i = 0; scale && i < length; ++i) out[i] *= scale.at(i);
     }
 }
 
@@ -102,7 +105,7 @@ void multiply(const Gemm& op, const Problem& p, const std::vector<float>& b, std
             const float* from = op.a.as<float>() + row * p.a_stride;
             std::int64_t stride = p.a_stride;
             if (op.a.dtype != DType::fp32 || stride < p.k || stride > std::numeric_limits<int>::max()) {
-                widen_rows(a, op.a, row, rows, p.k, p.a_stride, 1);
+                widen_rows(a, op.a, op.a_group_scale, 1, row, rows, p.k, p.a_stride, 1);
                 from = a.data();
                 stride = p.k;
             }
@@ -129,7 +132,7 @@ void launch(const Gemm& op, Context&) {
     std::vector<float> b;
     for (std::int64_t column = 0; column < p.n; column += most) {
         const std::int64_t columns = std::min(most, p.n - column);
-        widen_rows(b, op.b, column, columns, p.k, p.b.row, p.b.step);
+        widen_rows(b, op.b, op.b_block_scale, gemm::kScaleRows, column, columns, p.k, p.b.row, p.b.step);
         multiply(op, p, b, column, columns);
     }
 }

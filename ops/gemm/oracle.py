@@ -27,16 +27,25 @@ def oracle(inputs: dict, options: dict) -> dict:
     def scale(name: str) -> float:
         return inputs.get(name, np.ones(1)).item()
 
+    def weights(name: str) -> np.ndarray:
+        blocks = inputs.get(f"{name}_block_scale")
+        if blocks is None:
+            return inputs[name]
+        n, k = inputs[name].shape
+        return inputs[name] * blocks.repeat(128, 0)[:n].repeat(128, 1)[:, :k]
+
     a = inputs["a"] * scale("a_scale")
+    if "a_group_scale" in inputs:
+        a = a * inputs["a_group_scale"].repeat(128, -1)[..., : a.shape[-1]]
     if "a_token_scale" in inputs:
         a = a * inputs["a_token_scale"].reshape(*a.shape[:-1], 1)
     b_scale, up_scale = (
         scale(f"{name}_scale") * inputs.get(f"{name}_channel_scale", 1.0) for name in ("b", "up")
     )
-    out = a @ inputs["b"].T * b_scale + inputs.get("bias", 0.0)
+    out = a @ weights("b").T * b_scale + inputs.get("bias", 0.0)
     out = activate(options["activation"], out)
     if "up" in inputs:
-        out = out * (a @ inputs["up"].T * up_scale + inputs.get("up_bias", 0.0))
+        out = out * (a @ weights("up").T * up_scale + inputs.get("up_bias", 0.0))
     for name, combine in (("gate", np.multiply), ("residual", np.add)):
         if name in inputs:
             out = combine(out, beside(inputs[name], out))

@@ -41,7 +41,7 @@ MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
     config.transposed = bits(op.b.dtype) == 16 && is_nn(p.b) && (!op.up || is_nn(p.up));
     if (p.m <= tile_rows(Tile::flat)) {
         config.tile = Tile::flat;
-    } else if (p.m <= tile_rows(Tile::small) ||
+    } else if (p.m <= tile_rows(Tile::small) || op.scaled_within() ||
                cost(op, Tile::small, device) < cost(op, Tile::large, device)) {
         config.tile = Tile::small;
     }

@@ -8,6 +8,9 @@
 
 namespace weft::gemm {
 
+// Columns of a, and rows and columns of weights, that share a scale where groups and blocks have scales.
+inline constexpr int kScaleColumns = 128, kScaleRows = 128;
+
 // Of [n, k] weights, in elements: `row` steps over n, `step` over k.
 struct WeightStrides {
     std::int64_t row = 0, step = 0;
@@ -58,6 +61,22 @@ inline WeightStrides weight_strides(const Tensor& t) {
     if (n <= 1) s.row = s.step == 1 ? std::max<std::int64_t>(1, k) : 1;
     return s;
 }
+
+// The scales along k of one row of a, or of one block of rows of weights; 1 where there are none.
+class ScaleRow {
+   public:
+    ScaleRow(const Tensor& scales, std::int64_t row) {
+        if (!scales) return;
+        step_ = scales.stride[scales.rank - 1];
+        data_ = scales.as<float>() + row * leading_stride(scales, 1).value_or(0);
+    }
+    explicit operator bool() const { return data_ != nullptr; }
+    float at(std::int64_t k) const { return data_ != nullptr ? data_[k / kScaleColumns * step_] : 1.0f; }
+
+   private:
+    const float* data_ = nullptr;
+    std::int64_t step_ = 0;
+};
 
 inline Problem problem(const Gemm& op) {
     Problem p;

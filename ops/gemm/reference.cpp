@@ -13,12 +13,17 @@ using gemm::Value;
 double at(const Tensor& t, std::int64_t index) { return load_element(t.dtype, t.data, index); }
 double scalar(const Tensor& t) { return t ? at(t, 0) : 1.0; }
 
+// k elements of an operand, `step` apart, times what scales their groups have.
+std::vector<double> row_of(const Tensor& t, std::int64_t begin, std::int64_t step, std::int64_t k,
+                           const gemm::ScaleRow& scale) {
+    std::vector<double> row(static_cast<std::size_t>(k));
+    for (std::int64_t i = 0; i < k; ++i)
+        row[static_cast<std::size_t>(i)] = at(t, begin + i * step) * scale.at(i);
+    return row;
+}
 // Row n of weights.
-std::vector<double> weights_of(const Tensor& t, std::int64_t n) {
-    std::vector<double> weights(static_cast<std::size_t>(t.dim(1)));
-    std::int64_t index = n * t.stride[0];
-    for (double& weight : weights) weight = at(t, index), index += t.stride[1];
-    return weights;
+std::vector<double> weights_of(const Tensor& t, const Tensor& block_scale, std::int64_t n) {
+    return row_of(t, n * t.stride[0], t.stride[1], t.dim(1), {block_scale, n / gemm::kScaleRows});
 }
 
 // Of a row, which may have a scale of its own.
@@ -36,17 +41,17 @@ Value product(const Gemm& op, const double* row, const std::vector<double>& weig
 void reference(const Gemm& op, Oracle& oracle) {
     const gemm::Problem p = gemm::problem(op);
     const gemm::Beside gate(op.gate, op.out), residual(op.residual, op.out);
-    std::vector<double> a(static_cast<std::size_t>(p.m * p.k));
-    for (std::int64_t i = 0; i < p.m * p.k; ++i) {
-        a[static_cast<std::size_t>(i)] = at(op.a, i / p.k * p.a_stride + i % p.k);
-    }
+    std::vector<std::vector<double>> a;
+    for (std::int64_t m = 0; m < p.m; ++m)
+        a.push_back(row_of(op.a, m * p.a_stride, 1, p.k, {op.a_group_scale, m}));
     for (std::int64_t n = 0; n < p.n; ++n) {
-        const std::vector<double> b = weights_of(op.b, n), up = op.up ? weights_of(op.up, n) : b;
+        const std::vector<double> b = weights_of(op.b, op.b_block_scale, n),
+                                  up = op.up ? weights_of(op.up, op.up_block_scale, n) : b;
         const double b_scale = scale_of(op.b_channel_scale, op.b_scale, n),
                      up_scale = scale_of(op.up_channel_scale, op.up_scale, n);
         for (std::int64_t m = 0; m < p.m; ++m) {
             if (!oracle.wants(m * p.n + n)) continue;
-            const double* row = a.data() + m * p.k;
+            const double* row = a[static_cast<std::size_t>(m)].data();
             const double scale = scale_of(op.a_token_scale, op.a_scale, m);
             const Value x = product(op, row, b, scale * b_scale, op.bias, n, oracle.hardware());
             Value y = activated(op, x, oracle.hardware());

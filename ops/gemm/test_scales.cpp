@@ -1,4 +1,4 @@
-// gemm's scales of rows: one for each token, one for each output channel.
+// gemm's scales of rows, one for each token or output channel, and of groups of columns and blocks of weights.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -35,9 +35,23 @@ TEST(GemmScales, RejectsScalesOfWhatHasNone) {
                 HasSubstr("expected up_scale or up_channel_scale, got both"));
 }
 
+TEST(GemmScales, RejectsScalesOfGroupsThatDoNotFit) {
+    const std::string fp8 = "gemm a=fp8_e4m3[2,6,160] b=fp8_e4m3[130,160] out=bf16[2,6,130] ";
+    EXPECT_THAT(rejection(fp8 + "a_group_scale=fp32[2,6,1]"), HasSubstr("gemm.a_group_scale: expected"));
+    EXPECT_THAT(rejection(fp8 + "a_group_scale=fp32[2,6,2]{100,7,1}"), HasSubstr("rows of one stride"));
+    EXPECT_THAT(rejection(fp8 + "b_block_scale=fp32[1,2]"), HasSubstr("gemm.b_block_scale: expected"));
+    EXPECT_THAT(rejection(fp8 + "a_group_scale=fp32[2,6,2] a_token_scale=fp32[2,6]"), HasSubstr("got both"));
+    EXPECT_THAT(rejection(fp8 + "a_group_scale=fp32[2,6,2] a_scale=fp32[1]"), HasSubstr("got both"));
+    EXPECT_THAT(rejection(fp8 + "b_block_scale=fp32[2,2] b_scale=fp32[1]"), HasSubstr("got both"));
+    EXPECT_THAT(rejection(fp8 + "b_block_scale=fp32[2,2] b_channel_scale=fp32[130]"), HasSubstr("got both"));
+    EXPECT_THAT(rejection(fp8 + "up_block_scale=fp32[2,2]"), HasSubstr("expected up beside it"));
+    EXPECT_THAT(rejection("gemm a=bf16[6,160] b=bf16[8,160] out=bf16[6,8] a_group_scale=fp32[6,2]"),
+                HasSubstr("gemm.a_group_scale: expected none, because a is bf16"));
+}
+
 TEST(GemmScales, CublasltHasThoseOfTensors) {
-    for (const char* scales :
-         {"a_token_scale=fp32[8]", "b_channel_scale=fp32[16]", "a_scale=fp32[1] b_channel_scale=fp32[16]"}) {
+    for (const char* scales : {"a_group_scale=fp32[8,1]", "b_block_scale=fp32[1,1]", "a_token_scale=fp32[8]",
+                               "b_channel_scale=fp32[16]", "a_scale=fp32[1] b_channel_scale=fp32[16]"}) {
         Case c = Case::parse(std::string("gemm a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=bf16[8,16] ") + scales);
         c.with_call(kCuda, [&](const void* call) {
             EXPECT_THAT(gemm::cublaslt_limits(*static_cast<const Gemm*>(call), *find_device("h200")),
@@ -88,6 +102,64 @@ TEST(GemmScales, TokensOfEveryTile) {
     expect(127, 512, "128x128 tiles", false);
     expect(63, 512, "128x64 tiles", false);
     expect(1, 512, "128x16 tiles", false);
+}
+
+// Those of a alone, of weights alone, both, and with the other kinds of scales; in rows, in columns, and apart from
+// each other.
+TEST(GemmScales, EveryKernelTakesThoseOfGroupsAndBlocks) {
+    for (const std::string up :
+         {"", "up=fp8_e4m3[208,272] up_block_scale=fp32[2,3] ", "up=fp8_e4m3[208,272] up_scale=fp32[1] "}) {
+        for (const std::string scales :
+             {"a_group_scale=fp32[2,7,3] ", "b_block_scale=fp32[2,3] ",
+              "a_group_scale=fp32[2,7,3]{7,1,16}+1 b_block_scale=fp32[2,3]{1,2} bias=bf16[208] ",
+              "a_group_scale=fp32[2,7,3]{70,10,2} b_channel_scale=fp32[208] ",
+              "a_token_scale=fp32[2,7] b_block_scale=fp32[2,3]{11,3}+1 fast_accumulation=true "}) {
+            const std::string line = "gemm a=fp8_e4m3[2,7,272] b=fp8_e4m3[208,272] " + up + scales;
+            for (const char* kernel : {"wgmma", "mma_sync", "fma"})
+                test::expect_right(line + "gate=bf16[208] out=bf16[2,7,208]", kernel, kernel);
+        }
+    }
+    test::expect_right(
+        "gemm a=fp8_e5m2[33,140] b=fp8_e4m3[5,140] a_group_scale=fp32[33,2] b_block_scale=fp32[1,2] "
+        "out=fp16[33,5]",
+        "fma", "fma");
+    test::expect_right(
+        "gemm a=fp8_e4m3[133,130] b=fp8_e4m3[129,130] a_group_scale=fp32[133,2] b_block_scale=fp32[2,2] "
+        "out=fp32[133,129] activation=silu",
+        "mma_sync", "64x64");
+}
+
+TEST(GemmScales, GroupsOfEveryTile) {
+    const auto expect = [](int m, int n, const std::string& tile, bool up) {
+        test::expect_right(
+            fmt::format(
+                "gemm a=fp8_e4m3[{0},400] b=fp8_e4m3[{1},400]{2} a_group_scale=fp32[{0},4] "
+                "b_block_scale=fp32[{3},4] out=bf16[{0},{1}]",
+                m, n,
+                up ? fmt::format(" up=fp8_e4m3[{},400] up_block_scale=fp32[{},4]", n, (n + 127) / 128) : "",
+                (n + 127) / 128),
+            "wgmma", tile);
+    };
+    expect(1021, 64, "128x256 tiles", true);
+    expect(511, 64, "128x128 tiles", true);
+    expect(255, 64, "128x64 tiles", true);
+    expect(15, 192, "128x16 tiles", true);
+    expect(511, 512, "128x256 tiles", false);
+    expect(127, 512, "128x128 tiles", false);
+    expect(63, 512, "128x64 tiles", false);
+    expect(1, 640, "128x16 tiles", false);
+}
+
+// More stages than the ring has, and more tiles than clusters: the scales keep step with the panels, and with tiles whose
+// pair has no features.
+TEST(GemmScales, GroupsKeepStepWithTheRing) {
+    for (const char* sizes :
+         {"a=fp8_e4m3[40,4240] b=fp8_e4m3[272,4240] a_group_scale=fp32[40,34] b_block_scale=fp32[3,34] "
+          "out=bf16[40,272]",
+          "a=fp8_e4m3[600,528] b=fp8_e4m3[4368,528] a_group_scale=fp32[600,5]{1,600} "
+          "b_block_scale=fp32[35,5] out=bf16[600,4368]"}) {
+        test::expect_right(std::string("gemm ") + sizes, "wgmma", "groups scaled");
+    }
 }
 
 TEST(GemmScales, WhereBlocksShareATile) {

@@ -46,7 +46,9 @@ inline Value scaled_sum(const Gemm& op, const double* x, const double* y, double
         if (i % kFp8Step == 0) drift += std::fabs(sum);
     }
     double error = (fp32_error(k, hardware) + (fp8 ? kFp8Error : 0)) * magnitude;
-    if (fp8 && op.fast_accumulation) error += kFp8StepError * drift;
+    // Scales within the sum, which x and y are multiplied by already: one rounding for each, and one for their product.
+    if (op.scaled_within()) error += 4 * kEps32 * magnitude;
+    if (fp8 && op.fast_accumulation && !op.scaled_within()) error += kFp8StepError * drift;
     return {sum * factor, (error + 2 * kEps32 * std::fabs(sum)) * std::fabs(factor)};
 }
 

@@ -71,11 +71,11 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
 template <class A, class B, bool kPromoted, WgmmaTile kTile>
 bool launch_tile(const Launch& l) {
     if (l.config.tile != kTile) return false;
-    if constexpr (kTile.takes(kit::kDTypeOf<A>, kit::kDTypeOf<B>)) {
+    if constexpr (kTile.takes(kit::kDTypeOf<A>, kit::kDTypeOf<B>) && (kPromoted || !kTile.scaled)) {
         static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
         static_assert(!kTile.splittable() ||
                       kTile.tokens * WgmmaTile::kParkedStride * 4 <= kTile.stages() * kTile.stage_bytes());
-        kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated>,
+        kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated, kTile.scaled>,
                     {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
                      .block = WgmmaTile::kThreads,
                      .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
@@ -104,6 +104,7 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
     const gemm::WgmmaTiles tiles = gemm::wgmma_tiles(op, config);
     const Launch l{
         .args = {.epilogue = epilogue_of(op, p),
+                 .scales = scales_within(op),
                  .tokens = static_cast<int>(p.m),
                  .features = static_cast<int>(p.n),
                  .gate_run = kit::Divisor::of(op.gate ? gemm::gate_run(op) : 1),

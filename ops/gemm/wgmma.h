@@ -14,6 +14,7 @@ namespace weft::gemm {
 struct WgmmaTile {
     int tokens = 0;
     bool gated = false;
+    bool scaled = false;  // scales change within the sum, with every stage
 
     static constexpr int kRows = 128;
     static constexpr int kWarpgroups = 2;                     // that compute, 64 rows each
@@ -22,9 +23,10 @@ struct WgmmaTile {
     static constexpr int kMostShared = 227 * 1024;            // of a block
 
     // A tile that is for calls of no more tokens: it has to have enough of the weights on their way. There is none for
-    // pairs with e5m2, which weights and activations seldom are.
+    // pairs with e5m2, which weights and activations seldom are; nor one whose groups have scales.
     static constexpr int kFewTokens = 16;
     constexpr bool takes(DType a, DType b) const {
+        if (scaled) return a == DType::fp8_e4m3 && b == DType::fp8_e4m3;
         return tokens > kFewTokens || (a != DType::fp8_e5m2 && b != DType::fp8_e5m2);
     }
 
@@ -42,16 +44,18 @@ struct WgmmaTile {
     }
     constexpr int weight_bytes() const { return kRows * kRowBytes; }
     constexpr int stage_bytes() const { return weight_bytes() + tokens * kRowBytes; }
+    // A stage's scales: of its tokens, then of a thread's two rows of weights.
+    constexpr int scale_bytes() const { return scaled ? (tokens + 4) * 4 : 0; }
     // A warpgroup's results of 16 bits on their way out, or its residuals on their way in.
     constexpr int staged_bytes() const { return tokens * warpgroup_features() * 2; }
     // Tokens whose rows of floats the same place holds.
     constexpr int row_tokens() const { return tokens / 2 / 8 * 8; }
     constexpr int stages() const {
-        return std::min(tokens <= kFewTokens ? 12 : 8,
-                        (kMostShared - kSpare - kWarpgroups * staged_bytes()) / (stage_bytes() + 2 * 8));
+        return std::min(tokens <= kFewTokens ? 12 : 8, (kMostShared - kSpare - kWarpgroups * staged_bytes()) /
+                                                           (stage_bytes() + scale_bytes() + 2 * 8));
     }
     constexpr int shared_bytes() const {
-        return kSpare + stages() * (stage_bytes() + 2 * 8) + kWarpgroups * staged_bytes();
+        return kSpare + stages() * (stage_bytes() + scale_bytes() + 2 * 8) + kWarpgroups * staged_bytes();
     }
     // Whether blocks of a cluster may share it along k. Their sums then meet as floats, [tokens][128 and 4], where the
     // ring was.
@@ -65,9 +69,11 @@ struct WgmmaTile {
 };
 
 // The tiles that kernels are compiled for; of those of a kind, wide ones first.
-inline constexpr WgmmaTile kWgmmaTiles[] = {{256, true}, {248, true},  {128, true},  {64, true},
-                                            {16, true},  {256, false}, {176, false}, {128, false},
-                                            {64, false}, {16, false}};
+inline constexpr WgmmaTile kWgmmaTiles[] = {
+    {256, true},        {248, true},       {128, true},      {64, true},       {16, true},
+    {256, false},       {176, false},      {128, false},     {64, false},      {16, false},
+    {256, true, true},  {128, true, true}, {64, true, true}, {16, true, true}, {256, false, true},
+    {128, false, true}, {64, false, true}, {16, false, true}};
 
 struct WgmmaConfig {
     WgmmaTile tile;

@@ -15,6 +15,7 @@
 #include "kit/ptx/stmatrix.cuh"
 #include "kit/ptx/tma.cuh"
 #include "ops/gemm/epilogue.cuh"
+#include "ops/gemm/scales.cuh"
 #include "ops/gemm/wgmma.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -24,6 +25,7 @@ using gemm::WgmmaTile;
 
 struct WgmmaArguments {
     Epilogue epilogue;
+    ScalesWithin scales;
     int tokens, features;     // m, n
     kit::Divisor gate_run;    // tokens, one after another, that share their row of the gate
     bool looks_up;            // there are terms of a feature: scales, biases, a gate

@@ -1,137 +1,15 @@
 // gemm on Hopper's wgmma: one warpgroup brings panels of the weights and of a, two multiply.
 #pragma once
 
-#include "kit/ptx/cluster.cuh"
 #include "kit/ptx/elect.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/registers.cuh"
 #include "kit/ptx/wgmma.cuh"
 #include "ops/gemm/parked.cuh"
-#include "ops/gemm/tile_order.cuh"
-#include "ops/gemm/wgmma_epilogue.cuh"
+#include "ops/gemm/wgmma_ring.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-// weights: b, or b and up as groups of eight rows in turn. tokens: a, in boxes of either block of a cluster.
-struct WgmmaMaps {
-    kit::TensorMap weights, tokens[2], residual, out;
-};
-
-// The tiles of a cluster, one after another; first feature and token of the block's tile in each, and its steps along k.
-template <WgmmaTile kTile>
-struct WgmmaTiles {
-    const WgmmaArguments& args;
-    int rank, tile;  // rank: among the blocks with features of their own
-    int first_step, steps;
-
-    __device__ WgmmaTiles(const WgmmaArguments& arguments, int block_rank)
-        : args(arguments),
-          rank(arguments.splits > 1 ? 0 : block_rank),
-          tile(static_cast<int>(blockIdx.x) / (arguments.cluster * arguments.splits)) {
-        const int part = arguments.splits > 1 ? block_rank : 0;
-        first_step = args.steps * part / args.splits;
-        steps = args.steps * (part + 1) / args.splits - first_step;
-    }
-    // Tiles of tokens that are computed together, by about 16 tiles of features.
-    static constexpr int kTogether = 8;
-    // All of them: the weights are read at one time, and then are done with.
-    __device__ bool once() const { return args.token_tiles <= kTogether; }
-    __device__ bool more() const { return tile < args.token_tiles * args.feature_tiles; }
-    __device__ void next() { tile += args.clusters; }
-    __device__ WgmmaPart part(int group) const {
-        const WgmmaPart at = origin();
-        return {at.feature + group * kTile.warpgroup_features(), at.token};
-    }
-    __device__ WgmmaPart origin() const {
-        const TileIndex at = tile_index(tile, args.token_tiles, args.feature_tiles, kTogether);
-        return {(at.column * args.cluster + rank) * kTile.features(), at.row * kTile.tokens};
-    }
-};
-
-// The parts of a block's shared memory. Stages of the ring are counted through, over all tiles.
-template <WgmmaTile kTile>
-struct WgmmaShared {
-    static constexpr unsigned kStages = kTile.stages();
-    char *ring, *staged;
-    kit::Mbarrier *full, *empty;  // one a stage
-    kit::Mbarrier* landed;        // the residuals of a warpgroup
-    unsigned first_block;         // the rank of the first of `cluster` blocks that fill this block's stages
-
-    __device__ explicit WgmmaShared(int first) : first_block(static_cast<unsigned>(first)) {
-        ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
-        staged = ring + kTile.stages() * kTile.stage_bytes();
-        full = reinterpret_cast<kit::Mbarrier*>(staged + WgmmaTile::kWarpgroups * kTile.staged_bytes());
-        empty = full + kTile.stages();
-        landed = empty + kTile.stages();
-    }
-    // A stage is empty when every warp of every block has left it: what one block loads, all have.
-    __device__ void initialise(int cluster) const {
-        if (threadIdx.x == 0) {
-            for (unsigned i = 0; i < kStages; ++i) {
-                kit::mbarrier_init(&full[i], 1);
-                kit::mbarrier_init(&empty[i], static_cast<unsigned>(4 * WgmmaTile::kWarpgroups * cluster));
-            }
-            for (int i = 0; i < WgmmaTile::kWarpgroups; ++i) kit::mbarrier_init(&landed[i], 1);
-            kit::fence_mbarrier_init();
-        }
-        cluster > 1 ? kit::cluster_sync() : __syncthreads();
-    }
-    __device__ WgmmaDoor door(int group) const {
-        return {staged + group * kTile.staged_bytes(), &landed[group],
-                1 + WgmmaDoor::kBarriers * static_cast<unsigned>(group)};
-    }
-    __device__ static unsigned slot(unsigned item) { return item % kStages; }
-    __device__ static unsigned parity(unsigned item) { return item / kStages & 1; }
-    __device__ char* stage(unsigned item) const { return ring + slot(item) * kTile.stage_bytes(); }
-    // The warp has left the stage. It has only read there: nothing is to be published.
-    __device__ void release(unsigned item, int cluster) const {
-        const unsigned lane = threadIdx.x % 32;
-        if (lane < static_cast<unsigned>(cluster))
-            kit::mbarrier_arrive_remote<false>(&empty[slot(item)], first_block + lane);
-    }
-};
-
-// kOnce: a, and what becomes of it, is better kept in L2.
-template <WgmmaTile kTile, bool kOnce>
-__device__ __forceinline__ void load_weights(char* to, const kit::TensorMap& map, kit::Mbarrier* full, int k,
-                                             int feature) {
-    if constexpr (kTile.gated) {
-        kit::tma_load<4, kOnce>(to, map, full, {k, 0, 0, feature / 8});
-    } else {
-        kit::tma_load<2, kOnce>(to, map, full, {k, feature});
-    }
-}
-
-// One thread keeps the ring full. Blocks that share their tokens load a part of them each, for both.
-template <WgmmaTile kTile>
-__device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
-                                           int depth, const WgmmaMaps& maps) {
-    const int cluster = tiles.args.cluster, skipped = tiles.rank * kTile.loaded_tokens(cluster, 0);
-    const kit::TensorMap& tokens = maps.tokens[tiles.rank];
-    kit::tma_prefetch(maps.weights);
-    kit::tma_prefetch(tokens);
-    unsigned item = 0;
-    for (; tiles.more(); tiles.next()) {
-        const auto at = tiles.origin();
-        for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item) {
-            kit::Mbarrier* full = &shared.full[shared.slot(item)];
-            if (item >= shared.kStages) {
-                kit::mbarrier_wait(&shared.empty[shared.slot(item)], shared.parity(item - shared.kStages));
-            }
-            kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
-            char* to = shared.stage(item);
-            tiles.once() ? load_weights<kTile, true>(to, maps.weights, full, step * depth, at.feature)
-                         : load_weights<kTile, false>(to, maps.weights, full, step * depth, at.feature);
-            char* part = to + kTile.weight_bytes() + skipped * WgmmaTile::kRowBytes;
-            if (cluster == 1) {
-                kit::tma_load<2>(part, tokens, full, {step * depth, at.token});
-            } else {
-                kit::tma_load_multicast<2>(part, tokens, full, {step * depth, at.token + skipped}, 0b11);
-            }
-        }
-    }
-}
 
 // Where a warpgroup's rows of the weights and all tokens lie in a stage.
 struct StageOperands {
@@ -171,11 +49,65 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const
     shared.release(item - 1, cluster);
 }
 
+// Adds a stage's products to the sums of their tokens, from token kFirst on. (wgmma_epilogue.cuh says which thread has
+// which.) What it needs for that is asked for while they are multiplied.
+struct PlainSums {
+    struct Asked {};
+    template <int kFirst, int kPart>
+    __device__ __forceinline__ Asked ask() const {
+        return {};
+    }
+    template <int kFirst, int kSums, int kProducts>
+    __device__ __forceinline__ void add(float (&sums)[kSums], const float (&products)[kProducts],
+                                        Asked) const {
+#pragma unroll
+        for (int i = 0; i < kProducts; ++i) sums[kFirst / 2 + i] += products[i];
+    }
+};
+// The same, each times the scales of its token and of its row. Four tokens of a thread are 16 bytes in a stage's scales
+// (scale_place); a few of these are on their way while the ones before are used, for which there are registers.
+template <WgmmaTile kTile>
+struct ScaledSums {
+    static constexpr int kAhead = 2;
+    struct Asked {
+        float4 tokens[kAhead];
+    };
+    const float4* of_tokens;
+    float of_rows[2];
+
+    __device__ __forceinline__ explicit ScaledSums(const float* scales)
+        : of_tokens(reinterpret_cast<const float4*>(scales) + threadIdx.x % 4),
+          of_rows{scales[kTile.tokens], kTile.gated ? scales[kTile.tokens + 1] : scales[kTile.tokens]} {}
+    template <int kFirst, int kPart>
+    __device__ __forceinline__ Asked ask() const {
+        Asked asked;
+#pragma unroll
+        for (int i = 0; i < kAhead && i < kPart / 16; ++i) asked.tokens[i] = of_tokens[kFirst / 4 + 4 * i];
+        return asked;
+    }
+    template <int kFirst, int kSums, int kProducts>
+    __device__ __forceinline__ void add(float (&sums)[kSums], const float (&products)[kProducts],
+                                        Asked asked) const {
+#pragma unroll
+        for (int i = 0; i < kProducts / 8; ++i) {
+            const float4 now = asked.tokens[i % kAhead];
+            if (i + kAhead < kProducts / 8)
+                asked.tokens[i % kAhead] = of_tokens[kFirst / 4 + 4 * (i + kAhead)];
+            const float token[4] = {now.x, now.y, now.z, now.w};
+#pragma unroll
+            for (int q = 0; q < 8; ++q) {
+                float& sum = sums[kFirst / 2 + 8 * i + q];
+                sum = fmaf(products[8 * i + q], token[q / 4 * 2 + q % 2] * of_rows[q / 2 % 2], sum);
+            }
+        }
+    }
+};
+
 // A stage's products of a warpgroup's rows with kPart tokens, from kFirst on, summed by the tensor cores and added to
 // the sums of these tokens.
-template <class A, class B, int kPart, int kFirst, int kSums>
+template <class A, class B, int kPart, int kFirst, int kSums, class Added>
 __device__ __forceinline__ void add_products(float (&sums)[kSums], kit::MatrixDescriptor weights,
-                                             kit::MatrixDescriptor tokens) {
+                                             kit::MatrixDescriptor tokens, const Added& added) {
     float products[kPart / 2];
     kit::wgmma_hold(products);
     kit::wgmma_fence();
@@ -184,10 +116,10 @@ __device__ __forceinline__ void add_products(float (&sums)[kSums], kit::MatrixDe
         kit::wgmma<B, A, kPart>(products, weights.moved(32 * i),
                                 tokens.moved(kFirst * WgmmaTile::kRowBytes + 32 * i), i > 0);
     kit::wgmma_commit();
+    const auto asked = added.template ask<kFirst, kPart>();
     kit::wgmma_wait<0>();
     kit::wgmma_hold(products);
-#pragma unroll
-    for (int i = 0; i < kPart / 2; ++i) sums[kFirst / 2 + i] += products[i];
+    added.template add<kFirst>(sums, products, asked);
 }
 
 // The same sums of fp8's products in fp32. The tensor cores add these in a short accumulator, so they are given those of
@@ -203,8 +135,16 @@ __device__ __forceinline__ void multiply_promoted(float (&sums)[kTile.sums()],
     for (int step = 0; step < steps; ++step, ++item) {
         kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
         const StageOperands at(shared.stage(item), kTile, group);
-        add_products<A, B, kPart, 0>(sums, at.weights, at.tokens);
-        if constexpr (kRest > 0) add_products<A, B, kRest, kPart>(sums, at.weights, at.tokens);
+        const auto added = [&] {
+            if constexpr (kTile.scaled) {
+                return ScaledSums<kTile>(shared.scales(item));
+            } else {
+                return PlainSums();
+            }
+        }();
+        add_products<A, B, kPart, 0>(sums, at.weights, at.tokens, added);
+        if constexpr (kRest > 0) add_products<A, B, kRest, kPart>(sums, at.weights, at.tokens, added);
+        if constexpr (kTile.scaled) __syncwarp();  // all lanes have their scales
         shared.release(item, cluster);
     }
 }
@@ -292,7 +232,8 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
 // What:    out tile = epilogue(sum over k of b · a [and of up · a]), see gemm.h
 // Mapping: as many clusters as run at once, each with every so many-th tile. A block has 128 rows of the weights and up
 //          to 256 tokens: warpgroups 1 and 2 own 64 rows each, with their sums in registers; of warpgroup 0 one thread
-//          keeps a ring of stages full, and a warp for each of the others takes their results. Gated, eight rows of b and eight of up take turns, so that a thread has both
+//          keeps a ring of stages full, a warp brings scales that change within the sum, and a warp for each of the
+//          others takes their results. Gated, eight rows of b and eight of up take turns, so that a thread has both
 //          sums of an element. The blocks of a pair have neighbouring features and share their tokens by multicast.
 //          Or up to eight blocks share one tile along k, and each finishes its part of the sums of all (deterministic)
 // Traffic: the weights once for each tile of tokens, a once for each pair of tiles of features, through L2; bound by
@@ -300,10 +241,10 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
 // Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a; kPromoted, which fp8 alone has: a kernel with both
 //          ways would have its products waited for one by one (ptxas C7515). kTokens and kGated are a WgmmaTile,
 //          which nvcc does not take whole
-template <class A, class B, bool kPromoted, int kTokens, bool kGated>
+template <class A, class B, bool kPromoted, int kTokens, bool kGated, bool kScaled>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
-    constexpr WgmmaTile kTile{kTokens, kGated};
+    constexpr WgmmaTile kTile{kTokens, kGated, kScaled};
     const int rank = args.cluster * args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
     const WgmmaShared<kTile> shared(args.splits > 1 ? rank : 0);
     const WgmmaTiles<kTile> tiles(args, rank);
@@ -316,6 +257,9 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
         if (warp == 0 && kit::elect_one()) load_tiles(shared, tiles, WgmmaTile::kRowBytes / sizeof(A), maps);
         if ((warp == 1 || warp == 2) && args.splits == 1)
             carry_tiles(shared.door(warp - 1), tiles, maps, warp - 1);
+        if constexpr (kTile.scaled) {
+            if (warp == 3) bring_scales(shared, tiles);
+        }
         __syncwarp();
         if (args.splits > 1) await_parked(args.splits);
     } else {

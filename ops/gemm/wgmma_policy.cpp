@@ -77,6 +77,8 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     }
     if (op.up && p.up.row != p.b.row) return "b and up have different strides";
     if (op.up && !side_by_side(op, p)) return "b and up are too far apart for one tensor map";
+    if (op.scaled_within() && (op.a.dtype != DType::fp8_e4m3 || op.b.dtype != DType::fp8_e4m3))
+        return "of the fp8 pairs whose groups have scales it takes e4m3 by e4m3";
     if (op.out.dtype == DType::fp32) return "results leave in 16 or 8 bits";
     if (!whole_ends(op.out, p, p.out_stride)) return "out needs whole 16 bytes a row, none over another";
     return nullptr;
@@ -106,9 +108,9 @@ std::int64_t wgmma_clusters(const Gemm& op, const WgmmaConfig& config, const Dev
 
 // The first of the cheapest: wide tiles, and pairs of blocks, before the others.
 WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
-    // e4m3 by e4m3 alone has kernels that leave its sums to the tensor cores.
-    const bool short_sums =
-        op.fast_accumulation && op.a.dtype == DType::fp8_e4m3 && op.b.dtype == DType::fp8_e4m3;
+    // e4m3 by e4m3 alone has kernels that leave its sums to the tensor cores; not where these are scaled.
+    const bool short_sums = op.fast_accumulation && !op.scaled_within() && op.a.dtype == DType::fp8_e4m3 &&
+                            op.b.dtype == DType::fp8_e4m3;
     WgmmaConfig best;
     double least = std::numeric_limits<double>::infinity();
     const auto consider = [&](const WgmmaConfig& config) {
@@ -116,7 +118,9 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
         if (time < least) best = config, least = time;
     };
     for (const WgmmaTile& tile : kWgmmaTiles) {
-        if (tile.gated != static_cast<bool>(op.up) || !tile.takes(op.a.dtype, op.b.dtype)) continue;
+        if (tile.gated != static_cast<bool>(op.up) || tile.scaled != op.scaled_within() ||
+            !tile.takes(op.a.dtype, op.b.dtype))
+            continue;
         if (tile.tokens <= WgmmaTile::kFewTokens && problem(op).m > tile.tokens) continue;
         for (const int cluster : {2, 1}) {
             // Both blocks of a pair have features.
@@ -138,7 +142,10 @@ std::string to_string(const WgmmaConfig& c) {
                        c.splits > 1     ? fmt::format("k in {} parts", c.splits)
                        : c.cluster == 2 ? "pairs of blocks"
                                         : "single blocks",
-                       c.promoted ? "sums in fp32, " : "", (c.tile.shared_bytes() + 1023) / 1024);
+                       c.tile.scaled ? "groups scaled, "
+                       : c.promoted  ? "sums in fp32, "
+                                     : "",
+                       (c.tile.shared_bytes() + 1023) / 1024);
 }
 
 }  // namespace weft::gemm

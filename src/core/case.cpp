@@ -143,8 +143,8 @@ std::vector<void*> made_up_addresses(const std::vector<TensorSpec>& tensors) {
     std::uintptr_t next = std::uintptr_t{1} << 52;
     for (const TensorSpec& tensor : tensors) {
         addresses.push_back(reinterpret_cast<void*>(next));
-        const bool large = tensor.present && !(tensor.span() <= kOfOneCard);
-        next += std::uintptr_t{1} << (large ? 53 : 37);
+        if (!tensor.present) continue;
+        next += std::uintptr_t{1} << (tensor.span() <= kOfOneCard ? 37 : 53);
     }
     return addresses;
 }

@@ -33,6 +33,7 @@ class Tensor:
 
     dtype: str
     shape: tuple[int, ...]
+    stride: tuple[int, ...] = ()  # in elements; empty: dense
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,10 @@ def environment(device: str, command: str) -> dict[str, Any]:
 def view_of(line: str) -> Case:
     """A case line as the baselines see it. Raises ValueError for a bad one."""
     described = parse_case(line)
-    tensors = {name: Tensor(t["dtype"], tuple(t["shape"])) for name, t in described["tensors"].items()}
+    tensors = {
+        name: Tensor(t["dtype"], tuple(t["shape"]), tuple(t.get("stride", ())))
+        for name, t in described["tensors"].items()
+    }
     return Case(described["op"], described["case"], tensors, described["options"])
 
 

@@ -62,6 +62,20 @@ __device__ __forceinline__ void mbarrier_arrive_expect(Mbarrier* barrier, unsign
 #endif
 }
 
+// Arrives when the copies have landed that this thread has asked cp.async for so far; it waits for nothing.
+__device__ __forceinline__ void mbarrier_arrive_copied(Mbarrier* barrier WEFT_WHERE) {
+#if defined(WEFT_EMULATOR)
+    emulator::copy_async_commit();
+    emulator::copy_async_wait(0);
+    emulator::mbarrier_arrive(barrier, 0, where);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
+                 : "memory");
+#else
+    __trap();
+#endif
+}
+
 // Arrives at the barrier in the same place of block `rank` of the cluster, which may be this one. kPublishes: what this
 // thread wrote before is visible to who waits there (mbarrier_wait<true>), which costs a fence of the whole device;
 // without, for who has only read what the barrier guards.

@@ -1,0 +1,171 @@
+// gemm on Hopper's wgmma: the ring of stages that a block multiplies from, and who fills it.
+#pragma once
+
+#include "kit/ptx/cluster.cuh"
+#include "kit/ptx/wgmma.cuh"
+#include "ops/gemm/tile_order.cuh"
+#include "ops/gemm/wgmma_epilogue.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// weights: b, or b and up as groups of eight rows in turn. tokens: a, in boxes of either block of a cluster.
+struct WgmmaMaps {
+    kit::TensorMap weights, tokens[2], residual, out;
+};
+
+// The tiles of a cluster, one after another; first feature and token of the block's tile in each, and its steps along k.
+template <WgmmaTile kTile>
+struct WgmmaTiles {
+    const WgmmaArguments& args;
+    int rank, tile;  // rank: among the blocks with features of their own
+    int first_step, steps;
+
+    __device__ WgmmaTiles(const WgmmaArguments& arguments, int block_rank)
+        : args(arguments),
+          rank(arguments.splits > 1 ? 0 : block_rank),
+          tile(static_cast<int>(blockIdx.x) / (arguments.cluster * arguments.splits)) {
+        const int part = arguments.splits > 1 ? block_rank : 0;
+        first_step = args.steps * part / args.splits;
+        steps = args.steps * (part + 1) / args.splits - first_step;
+    }
+    // Tiles of tokens that are computed together, by about 16 tiles of features.
+    static constexpr int kTogether = 8;
+    // All of them: the weights are read at one time, and then are done with.
+    __device__ bool once() const { return args.token_tiles <= kTogether; }
+    __device__ bool more() const { return tile < args.token_tiles * args.feature_tiles; }
+    __device__ void next() { tile += args.clusters; }
+    __device__ WgmmaPart part(int group) const {
+        const WgmmaPart at = origin();
+        return {at.feature + group * kTile.warpgroup_features(), at.token};
+    }
+    __device__ WgmmaPart origin() const {
+        const TileIndex at = tile_index(tile, args.token_tiles, args.feature_tiles, kTogether);
+        return {(at.column * args.cluster + rank) * kTile.features(), at.row * kTile.tokens};
+    }
+};
+
+// The parts of a block's shared memory. Stages of the ring are counted through, over all tiles.
+template <WgmmaTile kTile>
+struct WgmmaShared {
+    static constexpr unsigned kStages = kTile.stages();
+    char *ring, *staged, *scaled;
+    kit::Mbarrier *full, *empty;  // one a stage
+    kit::Mbarrier* landed;        // the residuals of a warpgroup
+    unsigned first_block;         // the rank of the first of `cluster` blocks that fill this block's stages
+
+    __device__ explicit WgmmaShared(int first) : first_block(static_cast<unsigned>(first)) {
+        ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
+        staged = ring + kTile.stages() * kTile.stage_bytes();
+        scaled = staged + WgmmaTile::kWarpgroups * kTile.staged_bytes();
+        full = reinterpret_cast<kit::Mbarrier*>(scaled + kTile.stages() * kTile.scale_bytes());
+        empty = full + kTile.stages();
+        landed = empty + kTile.stages();
+    }
+    // A stage is full when the copy engine has filled it, and a warp has brought its scales. It is empty when every warp of
+    // every block has left it: what one block loads, all have.
+    __device__ void initialise(int cluster) const {
+        for (int i = static_cast<int>(threadIdx.x); i < kTile.stages() * kTile.scale_bytes() / 4;
+             i += WgmmaTile::kThreads)
+            reinterpret_cast<float*>(scaled)[i] = 1.0f;  // of operands that have none
+        if (threadIdx.x == 0) {
+            for (unsigned i = 0; i < kStages; ++i) {
+                kit::mbarrier_init(&full[i], kTile.scaled ? 1 + 32 : 1);
+                kit::mbarrier_init(&empty[i], static_cast<unsigned>(4 * WgmmaTile::kWarpgroups * cluster));
+            }
+            for (int i = 0; i < WgmmaTile::kWarpgroups; ++i) kit::mbarrier_init(&landed[i], 1);
+            kit::fence_mbarrier_init();
+        }
+        cluster > 1 ? kit::cluster_sync() : __syncthreads();
+    }
+    __device__ WgmmaDoor door(int group) const {
+        return {staged + group * kTile.staged_bytes(), &landed[group],
+                1 + WgmmaDoor::kBarriers * static_cast<unsigned>(group)};
+    }
+    __device__ static unsigned slot(unsigned item) { return item % kStages; }
+    __device__ static unsigned parity(unsigned item) { return item / kStages & 1; }
+    __device__ char* stage(unsigned item) const { return ring + slot(item) * kTile.stage_bytes(); }
+    __device__ float* scales(unsigned item) const {
+        return reinterpret_cast<float*>(scaled + slot(item) * kTile.scale_bytes());
+    }
+    // Until the stage that this item fills was left, or was never filled.
+    __device__ void await_empty(unsigned item) const {
+        if (item >= kStages) kit::mbarrier_wait(&empty[slot(item)], parity(item - kStages));
+    }
+    // The warp has left the stage. It has only read there: nothing is to be published.
+    __device__ void release(unsigned item, int cluster) const {
+        const unsigned lane = threadIdx.x % 32;
+        if (lane < static_cast<unsigned>(cluster))
+            kit::mbarrier_arrive_remote<false>(&empty[slot(item)], first_block + lane);
+    }
+};
+
+// kOnce: a, and what becomes of it, is better kept in L2.
+template <WgmmaTile kTile, bool kOnce>
+__device__ __forceinline__ void load_weights(char* to, const kit::TensorMap& map, kit::Mbarrier* full, int k,
+                                             int feature) {
+    if constexpr (kTile.gated) {
+        kit::tma_load<4, kOnce>(to, map, full, {k, 0, 0, feature / 8});
+    } else {
+        kit::tma_load<2, kOnce>(to, map, full, {k, feature});
+    }
+}
+
+// One thread keeps the ring full. Blocks that share their tokens load a part of them each, for both.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
+                                           int depth, const WgmmaMaps& maps) {
+    const int cluster = tiles.args.cluster, skipped = tiles.rank * kTile.loaded_tokens(cluster, 0);
+    const kit::TensorMap& tokens = maps.tokens[tiles.rank];
+    kit::tma_prefetch(maps.weights);
+    kit::tma_prefetch(tokens);
+    unsigned item = 0;
+    for (; tiles.more(); tiles.next()) {
+        const auto at = tiles.origin();
+        for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item) {
+            kit::Mbarrier* full = &shared.full[shared.slot(item)];
+            shared.await_empty(item);
+            kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
+            char* to = shared.stage(item);
+            tiles.once() ? load_weights<kTile, true>(to, maps.weights, full, step * depth, at.feature)
+                         : load_weights<kTile, false>(to, maps.weights, full, step * depth, at.feature);
+            char* part = to + kTile.weight_bytes() + skipped * WgmmaTile::kRowBytes;
+            if (cluster == 1) {
+                kit::tma_load<2>(part, tokens, full, {step * depth, at.token});
+            } else {
+                kit::tma_load_multicast<2>(part, tokens, full, {step * depth, at.token + skipped}, 0b11);
+            }
+        }
+    }
+}
+
+// Where a stage's scale of a token lies: four of one thread, of two groups of eight tokens, are together.
+__device__ __forceinline__ constexpr int scale_place(int token) {
+    return token / 16 * 16 + token % 8 / 2 * 4 + token % 16 / 8 * 2 + token % 2;
+}
+
+// A warp brings the scales of every stage, beside the copy engine.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void bring_scales(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles) {
+    const WgmmaArguments& args = tiles.args;
+    const auto& first = args.swapped ? args.scales.up : args.scales.b;
+    const auto& second = kTile.gated && !args.swapped ? args.scales.up : args.scales.b;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    unsigned item = 0;
+    for (; tiles.more(); tiles.next()) {
+        const WgmmaPart at = tiles.origin();
+        for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item) {
+            shared.await_empty(item);
+            float* to = shared.scales(item);
+            for (int i = lane; i < kTile.tokens; i += 32)
+                args.scales.a.bring(to + scale_place(i), at.token + i, step, at.token + i < args.tokens);
+            if (lane < 2)
+                (lane == 0 ? first : second)
+                    .bring(to + kTile.tokens + lane, at.feature, step, at.feature < args.features);
+            kit::mbarrier_arrive_copied(&shared.full[shared.slot(item)]);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET
