@@ -505,10 +505,13 @@ def gemm(
     b_scale: _Array | None = None,
     a_token_scale: _Array | None = None,
     b_channel_scale: _Array | None = None,
+    a_group_scale: _Array | None = None,
+    b_block_scale: _Array | None = None,
     bias: _Array | None = None,
     up: _Array | None = None,
     up_scale: _Array | None = None,
     up_channel_scale: _Array | None = None,
+    up_block_scale: _Array | None = None,
     up_bias: _Array | None = None,
     gate: _Array | None = None,
     residual: _Array | None = None,
@@ -526,19 +529,30 @@ def gemm(
         a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Activations.
         b: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Weights; a [k, n] matrix is passed as its transposed
             view.
-        a_scale: [1] fp32. What a's stored values are multiplied by. Not beside a_token_scale.
-        b_scale: [1] fp32. What b's stored values are multiplied by. Not beside b_channel_scale.
+        a_scale: [1] fp32. What a's stored values are multiplied by. Not beside a_token_scale. Not beside
+            a_group_scale.
+        b_scale: [1] fp32. What b's stored values are multiplied by. Not beside b_channel_scale. Not beside
+            b_block_scale.
         a_token_scale: [...] fp32. What each row of a is multiplied by, instead of a_scale. Only where a is
-            stored in fewer bits. Not beside a_scale.
+            stored in fewer bits. Not beside a_scale. Not beside a_group_scale.
         b_channel_scale: [n] fp32. What each row of b is multiplied by, instead of b_scale. Only where b is
-            stored in fewer bits. Not beside b_scale.
+            stored in fewer bits. Not beside b_scale. Not beside b_block_scale.
+        a_group_scale: [... ceil(k/128)] fp32. What each 128 columns of a row of a are multiplied by,
+            instead of a_scale; may be column-major. Only where a is stored in fewer bits. Not beside
+            a_scale. Not beside a_token_scale.
+        b_block_scale: [ceil(n/128) ceil(k/128)] fp32. What each 128 rows by 128 columns of b are multiplied
+            by, instead of b_scale. Only where b is stored in fewer bits. Not beside b_scale. Not beside
+            b_channel_scale.
         bias: [n] fp32, bf16, fp16. Added before the activation.
         up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Weights of the product that the activation's value
             gates. The dtype of b.
         up_scale: [1] fp32. What up's stored values are multiplied by. Only beside up. Not beside
-            up_channel_scale.
+            up_channel_scale. Not beside up_block_scale.
         up_channel_scale: [n] fp32. What each row of up is multiplied by, instead of up_scale. Only beside
-            up. Only where up is stored in fewer bits. Not beside up_scale.
+            up. Only where up is stored in fewer bits. Not beside up_scale. Not beside up_block_scale.
+        up_block_scale: [ceil(n/128) ceil(k/128)] fp32. What each 128 rows by 128 columns of up are
+            multiplied by, instead of up_scale. Only beside up. Only where up is stored in fewer bits. Not
+            beside up_scale. Not beside up_channel_scale.
         up_bias: [n] fp32, bf16, fp16. Added to up's product. Only beside up.
         gate: [~... n] fp32, bf16, fp16. Multiplies what comes of the activation and up.
         residual: [~... n] fp32, bf16, fp16. Added then.
@@ -559,11 +573,11 @@ def gemm(
     Numerics: u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the
         activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 32) * 2^-24: fp32
         accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 accumulator
-        keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd partial sum.
-        gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative, as the hardware's instruction gives it. up
-        and gate: each factor's error times the other, and 2^-24 of the product. A residual beside a
-        16-bit out, without a gate: the product may be rounded to out's dtype before the sum is
-        (cuBLASLt does, on some shapes).
+        keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd partial sum;
+        scales of groups and blocks add 4 * 2^-24. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative,
+        as the hardware's instruction gives it. up and gate: each factor's error times the other, and
+        2^-24 of the product. A residual beside a 16-bit out, without a gate: the product may be rounded
+        to out's dtype before the sum is (cuBLASLt does, on some shapes).
     Replaces: torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear
         units (arXiv:2002.05202).
     """

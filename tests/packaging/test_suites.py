@@ -15,7 +15,7 @@ import pytest
 from instrument import record
 from testing import keys, schedule, suites, tidy
 from testing.results import Results
-from testing.suite import WHOLE, Count, Suite
+from testing.suite import CORES, WHOLE, Count, Suite
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -124,10 +124,15 @@ def test_the_machine_is_in_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     keys.forget()
     assert keys.of_machine() != before
     parts: list[str] = []
-    monkeypatch.setattr(keys, "digest", lambda *of: parts.extend(of) or "")
+
+    def digest(*of: str) -> str:
+        parts.extend(of)
+        return ""
+
+    monkeypatch.setattr(keys, "digest", digest)
     keys.forget()
     keys.of_machine()
-    assert {platform.machine(), platform.python_version(), str(keys.CORES)} <= set(parts)
+    assert {platform.machine(), platform.python_version(), str(CORES)} <= set(parts)
     assert any(re.match(r"(flags|Features|CPU part)\s*:", part) for part in parts), "what its processor has"
     keys.forget()
 

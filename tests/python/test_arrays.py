@@ -59,8 +59,9 @@ def test_numpy_outputs_that_are_given_or_declined():
     out = np.empty_like(x)
     assert weft.rms_norm(x, weight, out=out, out_dtype="fp32") is out
     assert np.allclose(out, 3)
-    alone = weft.rms_norm(x, weight, residual=x, residual_out=False)
-    assert isinstance(alone, np.ndarray) and np.allclose(alone, 3)
+    alone: object = weft.rms_norm(x, weight, residual=x, residual_out=False)
+    assert isinstance(alone, np.ndarray)
+    assert np.allclose(alone, 3)
 
 
 def test_numpy_errors():
