@@ -23,7 +23,8 @@ const char* epilogue_limits(const Gemm& op) {
     if (op.bias && op.residual && op.out.dtype != DType::fp32) {
         return "it rounds to out's dtype between residual and bias (seen on an H200)";
     }
-    if (op.a_token_scale || op.b_channel_scale || op.scaled_within()) return "its scales are those of whole tensors";
+    if (op.a_token_scale || op.b_channel_scale || op.scaled_within())
+        return "its scales are those of whole tensors";
     if (op.gate) return "it adds to the product itself, and has no gate";
     if (op.out_scale) return "it multiplies by an output scale, where gemm divides";
     return nullptr;

@@ -16,7 +16,7 @@ from weft._op import OPS, PACKED, Op
 # Ops of which some results have a shape that only these inputs say; without them there is the destination form alone.
 SHAPED_BY = {"copy": "x", "scale_layout": "linear"}
 # And those of whose shaping input an axis is a product of sizes.
-HAVE_PRODUCTS = {"qkv_split_rope"}
+HAVE_PRODUCTS = {"attention", "qkv_split_rope"}
 
 
 @dataclass
