@@ -16,7 +16,7 @@ from weft._op import OPS, PACKED, Op
 # Ops of which some results have a shape that only these inputs say; without them there is the destination form alone.
 SHAPED_BY = {"copy": "x", "scale_layout": "linear"}
 # And those of whose shaping input an axis is a product of sizes.
-HAVE_PRODUCTS = {"attention", "qkv_split_rope"}
+HAVE_PRODUCTS = {"attention": slice(2, 3), "qkv_split_rope": slice(None)}  # where in the first input's shape
 
 
 @dataclass
@@ -79,7 +79,8 @@ class Case:
         if shaping not in self.inputs:
             return False
         # A product of sizes that is 0 does not say what its factors are.
-        return self.op.name not in HAVE_PRODUCTS or 0 not in self.inputs[shaping].shape
+        products = HAVE_PRODUCTS.get(self.op.name, slice(0))
+        return 0 not in self.inputs[shaping].shape[products]
 
     @property
     def is_packed(self) -> bool:
