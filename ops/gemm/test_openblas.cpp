@@ -32,6 +32,14 @@ TEST(GemmOpenblas, IsFoundWhereItIs) {
     EXPECT_EQ(gemm::find_sgemm() != nullptr, library != nullptr);
 }
 
+TEST(GemmOpenblas, ScalesOfGroupsAndBlocks) {
+    for (const char* scales : {"a_group_scale=fp32[2,5,3]{15,3,1} b_block_scale=fp32[2,3]{1,2}",
+                               "a_group_scale=fp32[2,5,3] b_channel_scale=fp32[130]",
+                               "a_token_scale=fp32[2,5] b_block_scale=fp32[2,3]"}) {
+        expect_right(std::string("a=fp8_e4m3[2,5,300] b=fp8_e4m3[130,300] out=fp32[2,5,130] ") + scales);
+    }
+}
+
 // In a process of its own, because a process looks once.
 TEST(GemmOpenblas, SaysThatItIsNotThere) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");

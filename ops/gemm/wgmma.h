@@ -26,8 +26,7 @@ struct WgmmaTile {
     // pairs with e5m2, which weights and activations seldom are; nor one whose groups have scales.
     static constexpr int kFewTokens = 16;
     constexpr bool takes(DType a, DType b) const {
-        if (scaled) return a == DType::fp8_e4m3 && b == DType::fp8_e4m3;
-        return tokens > kFewTokens || (a != DType::fp8_e5m2 && b != DType::fp8_e5m2);
+        return (tokens > kFewTokens && !scaled) || (a != DType::fp8_e5m2 && b != DType::fp8_e5m2);
     }
 
     constexpr int sums() const { return tokens / 2; }  // of a thread
