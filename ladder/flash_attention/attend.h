@@ -13,9 +13,9 @@ inline const char* decline_attention(const Attention& op, std::int64_t most_head
         if (!is_dense(*t, DType::fp16)) return "takes dense tensors of halves";
     }
     const bool window = op.window_left >= 0 || op.window_right >= 0;
-    if (op.kv_lengths || op.key_mask || op.key_limits || op.lse || window)
-        return "attends to all keys, or causally, and keeps no lse";
-    if (op.softcap > 0 || op.sinks) return "takes scores as they are, of keys alone";
+    if (!has_only(op, {"q", "k", "v", "out"}) || window)
+        return "attends to all keys of a batch, or causally, and keeps no lse";
+    if (op.softcap > 0) return "takes scores as they are";
     return op.q.dim(3) <= most_head_dim ? nullptr : "takes smaller heads";
 }
 

@@ -49,6 +49,26 @@ TEST(Ladder, AnEntryIsTheOpsOwnButForItsImplementation) {
     }
 }
 
+// An option that is younger than a rung would else be passed over in silence.
+TEST(Ladder, RungsRefuseTensorsThatTheyDoNotName) {
+    const auto takers = [](const std::string& line) {
+        std::vector<std::string> found;
+        const Case c = Case::parse(line);
+        c.with_call(kEmulator, [&](const void* call) {
+            for (const ladder::Rung* rung : ladder::rungs()) {
+                if (rung->entry.contract().name() != c.contract().name()) continue;
+                if (explain(rung->entry, call, device_info(kEmulator)).front().reason.empty())
+                    found.push_back(rung->name);
+            }
+        });
+        return found;
+    };
+    const std::string attention = "attention q=fp16[1,64,2,64] k=fp16[1,64,2,64] v=fp16[1,64,2,64] ";
+    EXPECT_FALSE(takers(attention + "out=fp16[1,64,2,64]").empty());
+    EXPECT_THAT(takers(attention + "cu_seqlens_q=int32[3] cu_seqlens_k=int32[3] out=fp16[1,64,2,64]"),
+                testing::IsEmpty());
+}
+
 // What weft bench --ladder measures: every topic has a case of its op.
 TEST(Ladder, HasShapesForEachTopic) {
     std::map<std::string, std::string> ops;
