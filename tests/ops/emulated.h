@@ -15,8 +15,10 @@
 namespace weft::test {
 
 #if defined(__SANITIZE_THREAD__)
+inline constexpr bool kSeesRaces = true;
 inline constexpr std::uint64_t kOrders[] = {2};  // a race shows in any order, and takes ten times as long
 #else
+inline constexpr bool kSeesRaces = false;
 inline constexpr std::uint64_t kOrders[] = {0, 1, 2};
 #endif
 
