@@ -147,9 +147,8 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     T* rings = queries + p.row_warps * kTile.warp_rows() * kTile.pitch();
     static_assert(kOptions || !kRagged);
     AttentionBlock block(p, blockIdx.x);
-    int sequence = block.batch;  // where its length and pages are
     if constexpr (kRagged) {
-        sequence = read_sequence(block, p);
+        read_sequence(block, p);
     } else {
         block.read_length(p);
     }
@@ -168,7 +167,7 @@ __global__ void __launch_bounds__(32 * attention::kMaxWarps, 1) attention_flash(
     const int own = block.split * p.groups + group, stride = p.groups * p.splits;
     const int tiles = max(0, (all.count - own + stride - 1) / stride);
     TileRing<T, kHeadDim, kRagged> ring(p, block, rings + group * p.slots * kTile.slot(), group,
-                                        all.first + own, tiles, sequence);
+                                        all.first + own, tiles);
     const int row = first_row + warp_row;
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, kTile.warp_rows());
 

@@ -55,6 +55,7 @@ struct AttentionParams {
         block_table;  // or null: [sequence, max_pages], of caches whose strides' batch is a page
     std::int64_t table_stride;
     int pages, page_size;
+    int page_keys;                                    // of Hopper's kernels: keys of a page that a box brings
     const std::int32_t *cu_seqlens_q, *cu_seqlens_k;  // or null
     int sequences;
     bool hides_values;  // of Hopper's kernels: some keys that a tile holds count for nobody
@@ -86,6 +87,7 @@ struct AttentionBlock {
     unsigned index;
     int split, row_block, kv_head, batch, keys;  // keys: that exist
     int rows, q_tokens;                          // that share them
+    int sequence;                                // batch, or which of the packed sequences
     int first_query = 0, first_key = 0;          // of a packed sequence, in its tensors
 
     // Reads no memory, so that it may come before the wait for the kernels before; lengths are read after it.
@@ -107,7 +109,7 @@ struct AttentionBlock {
             row_block = taken(p.by_row_blocks);
         }
         kv_head = taken(p.by_kv_heads);
-        batch = static_cast<int>(which);
+        batch = sequence = static_cast<int>(which);
     }
     __device__ void read_length(const AttentionParams& p) {
         if (p.kv_lengths != nullptr) keys = min(max(p.kv_lengths[batch], 0), p.kv_tokens);

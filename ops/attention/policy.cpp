@@ -39,6 +39,7 @@ Problem::Problem(const Attention& op)
       options(has_options(op)) {
     const Extent extent(op);
     heads = extent.sequences * op.k.dim(2), rows = extent.queries * group, keys = extent.keys;
+    if (op.block_table) page_size = op.k.dim(1);
     if (!op.cu_seqlens_q) return;
     const std::int64_t shares = std::max<std::int64_t>(extent.sequences, 1);
     sequences = extent.sequences, all_rows = rows;

@@ -62,8 +62,10 @@ struct Problem {
     bool options = false;  // has_options
     // Of packed sequences, of which the heads above are all; rows and keys are then those of one of usual length.
     std::int64_t sequences = 0, all_rows = 0;
+    std::int64_t page_size = 0;  // of keys in pages
     Problem() = default;
     explicit Problem(const Attention& op);
+    bool ragged() const { return sequences > 0 || page_size > 0; }
     // Keys in the tiles that a block of so many rows goes through, at most.
     std::int64_t block_keys(std::int64_t rows, std::int64_t tile) const;
     friend bool operator==(const Problem&, const Problem&) = default;

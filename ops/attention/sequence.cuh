@@ -36,14 +36,11 @@ struct Stretch {
           count(min(max(offsets[sequence + 1], first), all) - first) {}
 };
 
-// Completes a block by what is known of its sequence in memory alone, and returns the sequence. Nothing that offsets,
-// which no host has seen, may be makes it leave the tensors.
-__device__ __forceinline__ int read_sequence(AttentionBlock& block, const AttentionParams& p) {
-    if (p.cu_seqlens_q == nullptr) {
-        block.read_length(p);
-        return block.batch;
-    }
-    const int sequence = sequence_at(p, block.row_block);
+// Completes a block by what is known of its sequence in memory alone. Nothing that offsets, which no host has seen, may be
+// makes it leave the tensors.
+__device__ __forceinline__ void read_sequence(AttentionBlock& block, const AttentionParams& p) {
+    if (p.cu_seqlens_q == nullptr) return block.read_length(p);
+    const int sequence = block.sequence = sequence_at(p, block.row_block);
     block.row_block = max(block.row_block - first_place(p, sequence), 0);
     const Stretch queries(p.cu_seqlens_q, sequence, p.q_tokens);
     block.first_query = queries.first, block.q_tokens = queries.count;
@@ -53,7 +50,6 @@ __device__ __forceinline__ int read_sequence(AttentionBlock& block, const Attent
         block.first_key = keys.first, block.keys = keys.count;
     }
     if (p.kv_lengths != nullptr) block.keys = min(max(p.kv_lengths[sequence], 0), block.keys);
-    return sequence;
 }
 
 }  // namespace

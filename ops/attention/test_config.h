@@ -55,6 +55,20 @@ inline void expect_mma_right(const std::string& line, const char* device, const 
     EXPECT_TRUE(outcome.passed) << device << ": " << line << "\n" << outcome.why;
     EXPECT_THAT(outcome.implementation, testing::HasSubstr(config)) << device << ": " << line;
 }
+
+// Right by flash_wgmma on one multiprocessor and on three, where blocks go on with other sequences.
+inline void expect_right_on_few(const char* line) {
+    Case c = Case::parse(line);
+    c.infer();
+    for (const int sms : {1, 3}) {
+        DeviceInfo info = *find_device("h200");
+        info.type = DeviceType::emulator, info.sms = sms;
+        Context context = context_for(c.op(), kEmulator, "flash_wgmma");
+        context.set_info(info);
+        const Outcome outcome = verify(c, context, 7, Values::special);
+        EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
+    }
+}
 #endif
 
 }  // namespace weft::test

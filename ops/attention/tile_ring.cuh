@@ -75,7 +75,7 @@ class TileRing {
    public:
     // `first`: the group's first tile.
     __device__ TileRing(const AttentionParams& p, const AttentionBlock& block, T* memory, int group,
-                        int first, int tiles, int sequence)
+                        int first, int tiles)
         : p_(p),
           memory_(memory),
           group_(group),
@@ -87,7 +87,7 @@ class TileRing {
         k_ = static_cast<const T*>(p.k), v_ = static_cast<const T*>(p.v);
         if (kRagged && p.block_table != nullptr) {
             k_ += block.kv_head * p.k_stride.head, v_ += block.kv_head * p.v_stride.head;
-            table_ = p.block_table + sequence * p.table_stride;
+            table_ = p.block_table + block.sequence * p.table_stride;
             pages_.look_ahead(p, table_, first_key(0), keys_);
         } else {
             k_ += block.key_offset(p.k_stride), v_ += block.key_offset(p.v_stride);

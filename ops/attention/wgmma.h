@@ -1,6 +1,7 @@
 // Attention on wgmma: the tile of a head dim, and how a call is cut. Plain C++, for kernels and tests alike.
 #pragma once
 
+#include <numeric>
 #include <string>
 
 #include "ops/attention/policy.h"
@@ -11,7 +12,7 @@ namespace weft::attention {
 // columns between them with zeros.
 inline constexpr int kWgmmaHeadDims[] = {64, 80, 96, 128, 192, 256};
 inline constexpr int kWgmmaOptionHeadDims[] = {64, 128, 256};      // with windows, a cap or sinks
-inline constexpr int kWgmmaPackedHeadDims[] = {64, 80, 128, 256};  // of packed sequences
+inline constexpr int kWgmmaRaggedHeadDims[] = {64, 80, 128, 256};  // of pages and packed sequences
 
 // What follows from the head dim that a kernel is compiled for.
 struct WgmmaTile {
@@ -33,6 +34,10 @@ struct WgmmaTile {
     constexpr int whole_rows(int group) const { return rows() / group * group; }
     // Scores in 64 registers beside few of output, in 40 or 32 beside many; five slots of them must fit.
     constexpr int keys() const { return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64; }
+    // Of a page of so many keys, those that a box brings: a tile's boxes are of one size, and each lies in one page.
+    constexpr int page_keys(std::int64_t page_size) const {
+        return static_cast<int>(std::gcd(page_size, std::int64_t{keys()}));
+    }
     constexpr int slots() const { return 5; }  // key or value tiles in flight
     constexpr int boxes() const { return (head_dim + kColumns - 1) / kColumns; }
     constexpr int box_bytes() const { return keys() * 128; }

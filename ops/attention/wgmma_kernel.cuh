@@ -54,6 +54,43 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, con
     }
 }
 
+// The same of keys in pages, by a whole warp: a lane brings the keys of one box, which are of one page, and looks the page of its
+// next box up while this one's is on its way. What is no page is a place outside of the tensor, and comes as zeros.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void load_pages(const WgmmaShared<kTile>& shared, const AttentionParams& p,
+                                           const AttentionBlock& block, const WgmmaTiles& tiles,
+                                           const kit::TensorMap& keys, const kit::TensorMap& values) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, first = lane * p.page_keys;
+    const std::int32_t* table = p.block_table + block.sequence * p.table_stride;
+    const auto place = [&](int key) {
+        return static_cast<int>(p.by_page_size.quotient(static_cast<unsigned>(key)));
+    };
+    const auto look_up = [&](int tile) {
+        const int key = tiles.key(tile) + first;
+        const int page =
+            tile < tiles.count && first < kTile.keys() && key < block.keys ? table[place(key)] : -1;
+        return page < p.pages ? page : -1;
+    };
+    int ahead = look_up(0);
+    for (int tile = 0; tile < tiles.count; ++tile) {
+        const int page = ahead, key = tiles.key(tile) + first;
+        ahead = look_up(tile + 1);
+        for (int item = tiles.keys_item(tile); item <= tiles.values_item(tile); ++item) {
+            kit::Mbarrier* landed = &shared.landed[item % kTile.slots()];
+            shared.wait_empty(item);
+            if (lane == 0) kit::mbarrier_arrive_expect(landed, kTile.slot_bytes());
+            __syncwarp();
+            if (first >= kTile.keys()) continue;
+            const kit::TensorMap& map = item == tiles.keys_item(tile) ? keys : values;
+            for (int box = 0; box < kTile.boxes(); ++box) {
+                kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes() + first * 128, map, landed,
+                                 {box * WgmmaTile::kColumns, block.kv_head, key - place(key) * p.page_size,
+                                  max(page, -1)});
+            }
+        }
+    }
+}
+
 // One warp zeroes the values of keys that do not exist or are masked: what is there might not be finite, and
 // a weight of zero would not hide it. Of keys it only releases the slot, so that a slot has the same users whatever is in
 // it.
@@ -301,13 +338,13 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
 
 // What:    out = softmax(scale q kᵀ) v, a tile of keys at a time, outputs rescaled as the maximum grows
 // Mapping: a block works on up to 128 or 192 rows, of whole tokens, and then on the next: warpgroups 1 and up own 64
-//          each, with their whole output in registers; of warpgroup 0 one thread brings queries and keeps a ring of
-//          tiles full, and one warp cleans values. The `splits` blocks of a cluster have the same rows, once, and
+//          each, with their whole output in registers; of warpgroup 0 one thread (of pages a warp) brings queries and keeps a
+//          ring of tiles full, and one warp cleans values. The `splits` blocks of a cluster have the same rows, once, and
 //          divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
 // Needs:   head_dim <= kTile.head_dim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
-//          WgmmaTile (keys and values) in the maps, SM 9.0a; kOptions as attention_flash, kRagged where sequences are
-//          packed, which no cluster shares
+//          WgmmaTile (keys and values; of pages p.page_keys) in the maps, SM 9.0a; kOptions as attention_flash, kRagged
+//          where keys are in pages or sequences packed, which no cluster shares
 template <class T, int kHeadDim, int kWarpgroups, bool kOptions, bool kRagged>
 __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
@@ -330,10 +367,14 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
         if (warp == 0) {
             for_each_block<kTile, kOptions, kRagged>(
                 p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
-                    if (!kit::elect_one()) return;
-                    load_queries(shared, p, block, tiles, n, queries);
-                    load_tiles(shared, block, tiles, keys, values);
-                    if (p.clustered) expect_sums(shared, tiles, block.split);
+                    const bool one = kit::elect_one();
+                    if (one) load_queries(shared, p, block, tiles, n, queries);
+                    if (kRagged && p.block_table != nullptr) {
+                        load_pages(shared, p, block, tiles, keys, values);
+                    } else if (one) {
+                        load_tiles(shared, block, tiles, keys, values);
+                    }
+                    if (one && p.clustered) expect_sums(shared, tiles, block.split);
                 });
         }
         if (warp == 1 && hides_values(p)) {

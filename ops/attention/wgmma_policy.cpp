@@ -14,13 +14,15 @@ constexpr double kClusterUs = 1.3;        // until the other block's sums are th
 constexpr double kMergeUs = 4.5;          // of a second kernel, and of the wait for the last block before it
 constexpr double kPartialBytesAUs = 3e6;  // written and read
 
+constexpr int kSwizzledRows = 8;  // after so many rows the places of chunks in a box repeat
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 WgmmaTile tile_of(const Problem& problem) {
     const auto next = [&](const auto& compiled) {
         return WgmmaTile{*std::ranges::lower_bound(compiled, static_cast<int>(problem.head_dim))};
     };
-    if (problem.sequences > 0) return next(kWgmmaPackedHeadDims);
+    if (problem.ragged()) return next(kWgmmaRaggedHeadDims);
     return problem.options ? next(kWgmmaOptionHeadDims) : next(kWgmmaHeadDims);
 }
 
@@ -42,12 +44,14 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (op.key_limits) return "key_limits are no part of this kernel";
-    if (op.block_table) return "pages are no part of this kernel";
-    if (op.cu_seqlens_q && problem.options)
-        return "packed sequences have no windows, cap or sinks in this kernel";
+    if (problem.ragged() && problem.options)
+        return "pages and packed sequences have no windows, cap or sinks in this kernel";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
+    if (op.block_table && tile_of(problem).page_keys(problem.page_size) % kSwizzledRows != 0)
+        return "pages must hold whole eight keys, which a box brings";
+    if (op.k.numel() == 0) return "there are no pages, and a tensor map has no empty axis";
     return nullptr;
 }
 
@@ -86,7 +90,7 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
         best = expected;
         config.splits = static_cast<int>(splits), config.clustered = false;
     }
-    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && problem.sequences == 0 &&
+    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && !problem.ragged() &&
         problem.rows > config.rows) {
         config.tile.warpgroups = 3;
         config.rows = config.tile.whole_rows(static_cast<int>(problem.group));

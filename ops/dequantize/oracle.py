@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.oracles.numbers import GROUPS, decoded, linear
+from tests.oracles.numbers import by_group, decoded
 
 
 def oracle(inputs: dict, options: dict) -> dict:
@@ -17,11 +17,6 @@ def oracle(inputs: dict, options: dict) -> dict:
         scale = blocks.repeat(128, 0).repeat(128, 1)[: rows.shape[0], : rows.shape[1]]
     for field in ("group_scale", "swizzled_scale"):
         if field in inputs:
-            columns = GROUPS[dtypes[field]]
-            across = -(-rows.shape[1] // columns)
-            groups = decoded(inputs[field], dtypes[field])
-            if field == "swizzled_scale":
-                groups = linear(groups, rows.shape[0], across)
-            groups = groups.reshape(rows.shape[0], across).repeat(columns, 1)[:, : rows.shape[1]]
+            groups = by_group(inputs[field], dtypes[field], field == "swizzled_scale", *rows.shape)
             scale = (groups.astype(np.float32) * np.float32(scale)).astype(np.float64)
     return {"out": (rows * scale).reshape(x.shape)}

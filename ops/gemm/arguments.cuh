@@ -44,6 +44,7 @@ Epilogue epilogue_of(const Gemm& op, const gemm::Problem& p) {
 }
 
 inline ScalesWithin scales_within(const Gemm& op) {
+    if (!op.scaled_within()) return {};
     const auto of_blocks = [](const Tensor& t) -> StepScales<gemm::kScaleRows> {
         return {data_of<float>(t), t ? t.stride[0] : 0, t ? t.stride[1] : 0};
     };

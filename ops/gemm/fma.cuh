@@ -1,8 +1,9 @@
 // gemm with plain fp32 multiply-adds: for fp32 operands, and whatever else the tensor cores do not take.
 #pragma once
 
+#include "kit/narrow.cuh"
 #include "ops/gemm/epilogue.cuh"
-#include "ops/gemm/scales.cuh"
+#include "ops/gemm/problem.h"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -14,11 +15,21 @@ struct FmaOperand {
     const void* data;
     DType dtype;
     int64_t rows, stride, step;
+    gemm::ScalesAlong scales;
+
+    // An element, times the scale of its group.
+    __device__ __forceinline__ float element(int64_t row, int64_t k) const {
+        const int64_t index = row * stride + k * step;
+        const float value =
+            dtype == DType::fp4_e2m1 ? kit::load_e2m1(data, index) : kit::load_as(dtype, data, index);
+        return scales.groups.data == nullptr
+                   ? value
+                   : value * kit::load_group_scale(scales.groups, row / scales.rows, k);
+    }
 };
 
 struct FmaArguments {
     FmaOperand a, b, up;  // up.data is null where nothing is gated
-    ScalesWithin scales;
     Epilogue epilogue;
     int64_t m, n, k;
     int64_t row_tiles;
@@ -31,31 +42,25 @@ struct FmaTile {  // k runs along the first axis; four floats of padding spread 
 using FmaSums = float[4][4];
 
 // 64 rows of 16 steps of k, in the order in which memory has them: along k where that is contiguous, else
-// along rows. Scales that change within the sum multiply them here.
-template <class Scales>
+// along rows.
 __device__ __forceinline__ void load_fma_tile(float (&to)[kFmaDepth][kFmaTile + 4], const FmaOperand& from,
-                                              const Scales& scales, int64_t row, int64_t at, int64_t length) {
+                                              int64_t row, int64_t at, int64_t length) {
 #pragma unroll
     for (int i = 0; i < kFmaTile * kFmaDepth / kFmaThreads; ++i) {
         const int index = i * kFmaThreads + static_cast<int>(threadIdx.x);
         const int r = from.step == 1 ? index / kFmaDepth : index % kFmaTile;
         const int d = from.step == 1 ? index % kFmaDepth : index / kFmaTile;
         const bool inside = row + r < from.rows && at + d < length;
-        to[d][r] = inside
-                       ? kit::load_as(from.dtype, from.data, (row + r) * from.stride + (at + d) * from.step)
-                       : 0.0f;
-        if (scales.data != nullptr) to[d][r] *= scales.of(row + r, at / gemm::kScaleColumns, inside);
+        to[d][r] = inside ? from.element(row + r, at + d) : 0.0f;
     }
 }
 
 // A thread's sums over all of k: rows from r, columns from c of the tile at (row, column).
 __device__ __forceinline__ void multiply_fma(FmaSums& sums, FmaTile& tile, const FmaArguments& args,
-                                             const FmaOperand& b,
-                                             const StepScales<gemm::kScaleRows>& b_scales, int64_t row,
-                                             int64_t column, int r, int c) {
+                                             const FmaOperand& b, int64_t row, int64_t column, int r, int c) {
     for (int64_t at = 0; at < args.k; at += kFmaDepth) {
-        load_fma_tile(tile.a, args.a, args.scales.a, row, at, args.k);
-        load_fma_tile(tile.b, b, b_scales, column, at, args.k);
+        load_fma_tile(tile.a, args.a, row, at, args.k);
+        load_fma_tile(tile.b, b, column, at, args.k);
         __syncthreads();
 #pragma unroll
         for (int d = 0; d < kFmaDepth; ++d) {
@@ -82,8 +87,8 @@ __global__ void __launch_bounds__(kFmaThreads, 2) fma_gemm(const __grid_constant
                   column = blockIdx.x / args.row_tiles * kFmaTile;
     const int r = static_cast<int>(threadIdx.x) / 16 * 4, c = static_cast<int>(threadIdx.x) % 16 * 4;
     FmaSums sums = {}, up = {};
-    multiply_fma(sums, tile, args, args.b, args.scales.b, row, column, r, c);
-    if (args.epilogue.gated) multiply_fma(up, tile, args, args.up, args.scales.up, row, column, r, c);
+    multiply_fma(sums, tile, args, args.b, row, column, r, c);
+    if (args.epilogue.gated) multiply_fma(up, tile, args, args.up, row, column, r, c);
     const Scales scales = load_scales(args.epilogue);
     const int64_t left = args.n - column - c;
 #pragma unroll

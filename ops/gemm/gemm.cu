@@ -26,9 +26,15 @@ static_assert(gemm::shared_bytes(gemm::MmaConfig::Tile::large) == Large::kShared
               gemm::shared_bytes(gemm::MmaConfig::Tile::small) == Small::kSharedBytes &&
               gemm::shared_bytes(gemm::MmaConfig::Tile::flat) == Flat::kSharedBytes);
 
-template <class T, class Shape, bool kTransposed, bool kScaled = false>
+PackedOperand packed(const Tensor& t, int64_t rows, int64_t length, int64_t stride,
+                     const gemm::ScalesAlong& scales) {
+    if (!t || t.dtype != DType::fp4_e2m1) return {};
+    return {t.data, rows, length, stride, kit::rows_aligned(t, 8), scales.groups};
+}
+
+template <class T, class Shape, Weights kWeights>
 void launch_shape(const MmaArguments& args, Context& context) {
-    kit::launch("gemm_mma", mma_gemm<T, Shape, kTransposed, kScaled>,
+    kit::launch("gemm_mma", mma_gemm<T, Shape, kWeights>,
                 {.grid = static_cast<unsigned>(args.row_tiles * args.column_tiles * args.splits),
                  .block = Shape::kThreads,
                  .cluster = static_cast<unsigned>(args.splits),
@@ -36,18 +42,27 @@ void launch_shape(const MmaArguments& args, Context& context) {
                 context.stream(), args);
 }
 
-template <class T, bool kTransposed>
+template <class T, Weights kWeights>
 void launch_tile(gemm::MmaConfig::Tile tile, const MmaArguments& args, Context& context) {
     switch (tile) {
-        case gemm::MmaConfig::Tile::large: return launch_shape<T, Large, kTransposed>(args, context);
-        case gemm::MmaConfig::Tile::small: return launch_shape<T, Small, kTransposed>(args, context);
-        case gemm::MmaConfig::Tile::flat: return launch_shape<T, Flat, kTransposed>(args, context);
+        case gemm::MmaConfig::Tile::large: return launch_shape<T, Large, kWeights>(args, context);
+        case gemm::MmaConfig::Tile::small: return launch_shape<T, Small, kWeights>(args, context);
+        case gemm::MmaConfig::Tile::flat: return launch_shape<T, Flat, kWeights>(args, context);
     }
 }
 
 void launch_scaled(gemm::MmaConfig::Tile tile, const MmaArguments& args, Context& context) {
-    tile == gemm::MmaConfig::Tile::flat ? launch_shape<kit::e4m3, Flat, false, true>(args, context)
-                                        : launch_shape<kit::e4m3, Small, false, true>(args, context);
+    constexpr Weights kScaled = Weights::scaled;
+    tile == gemm::MmaConfig::Tile::flat ? launch_shape<kit::e4m3, Flat, kScaled>(args, context)
+                                        : launch_shape<kit::e4m3, Small, kScaled>(args, context);
+}
+
+// Of operands that are multiplied as numbers of 16 bits.
+template <class T>
+void launch_wide(const Gemm& op, const gemm::MmaConfig& config, const MmaArguments& args, Context& context) {
+    if (op.packed()) return launch_tile<T, Weights::packed>(config.tile, args, context);
+    config.transposed ? launch_tile<T, Weights::columns>(config.tile, args, context)
+                      : launch_tile<T, Weights::rows>(config.tile, args, context);
 }
 
 void launch_mma(const Gemm& op, Context& context) {
@@ -60,6 +75,9 @@ void launch_mma(const Gemm& op, Context& context) {
     };
     args.b = weights(op.b, p.b);
     if (op.up) args.up = weights(op.up, p.up);
+    args.packed_a = packed(op.a, p.m, p.k, p.a_stride, gemm::scales_of_a(op));
+    args.packed_b = packed(op.b, p.n, p.k, p.b.row, gemm::scales_of_b(op));
+    args.packed_up = packed(op.up, p.n, p.k, p.up.row, gemm::scales_of_up(op));
     args.scales = scales_within(op);
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
@@ -71,23 +89,20 @@ void launch_mma(const Gemm& op, Context& context) {
     if (op.scaled_within()) {
         launch_scaled(config.tile, args, context);
     } else if (op.a.dtype == DType::fp8_e4m3) {
-        launch_tile<kit::e4m3, false>(config.tile, args, context);
-    } else if (op.a.dtype == DType::bf16) {
-        config.transposed ? launch_tile<kit::bf16, true>(config.tile, args, context)
-                          : launch_tile<kit::bf16, false>(config.tile, args, context);
+        launch_tile<kit::e4m3, Weights::rows>(config.tile, args, context);
+    } else if (gemm::multiplied_as(op) == DType::bf16) {
+        launch_wide<kit::bf16>(op, config, args, context);
     } else {
-        config.transposed ? launch_tile<kit::half, true>(config.tile, args, context)
-                          : launch_tile<kit::half, false>(config.tile, args, context);
+        launch_wide<kit::half>(op, config, args, context);
     }
 }
 
 void launch_fma(const Gemm& op, Context& context) {
     const gemm::Problem p = gemm::problem(op);
     FmaArguments args{};
-    args.a = {op.a.data, op.a.dtype, p.m, p.a_stride, 1};
-    args.b = {op.b.data, op.b.dtype, p.n, p.b.row, p.b.step};
-    args.up = {op.up.data, op.up.dtype, p.n, p.up.row, p.up.step};
-    args.scales = scales_within(op);
+    args.a = {op.a.data, op.a.dtype, p.m, p.a_stride, 1, gemm::scales_of_a(op)};
+    args.b = {op.b.data, op.b.dtype, p.n, p.b.row, p.b.step, gemm::scales_of_b(op)};
+    args.up = {op.up.data, op.up.dtype, p.n, p.up.row, p.up.step, gemm::scales_of_up(op)};
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
     args.n = p.n;

@@ -18,6 +18,11 @@ namespace weft {
 // within the sum: it multiplies the products of its 128 of k. Any of a's goes with any of b's. fast_accumulation asks for
 // nothing where groups or blocks have scales: their products are summed in fp32 anyway.
 //
+// Weights of four bits, fp4_e2m1 beside an a of 16 or 32 bits or of four bits itself, have a scale for each 16 columns of a
+// row (fp8_e4m3: NVFP4) or each 32 (ue8m0: MXFP4), either in rows (b_group_scale) or in tiles of 128 rows by 4 groups, as
+// block-scaled instructions read them (b_swizzled_scale); b_scale is then NVFP4's second level. A code times such a scale has
+// at most six bits, so that the product of 16-bit numbers that tensor cores make of it loses nothing.
+//
 // gate and residual broadcast to out's rows (weft/row_map.h): the gate of a DiT's block is one row for each batch, a position
 // embedding is a residual that all batches share.
 //
@@ -38,12 +43,15 @@ struct Gemm {
     Tensor a{}, b{}, a_scale{}, b_scale{}, a_token_scale{}, b_channel_scale{}, bias{};
     Tensor up{}, up_scale{}, up_channel_scale{}, up_bias{};
     Tensor a_group_scale{}, b_block_scale{}, up_block_scale{};
+    Tensor a_swizzled_scale{}, b_group_scale{}, b_swizzled_scale{}, up_group_scale{}, up_swizzled_scale{};
     Tensor gate{}, residual{}, out_scale{}, out{};
     Activation activation = Activation::none;
     bool fast_accumulation = false;
 
-    // Whether a scale changes within a sum.
-    bool scaled_within() const { return a_group_scale || b_block_scale || up_block_scale; }
+    // Whether weights are codes of four bits, whose groups have scales; then a may be, too.
+    bool packed() const { return b.dtype == DType::fp4_e2m1; }
+    // Whether scales change within a sum, but for those by which codes of four bits are made into numbers.
+    bool scaled_within() const { return !packed() && (a_group_scale || b_block_scale || up_block_scale); }
 
     static const Contract& contract();
 };
@@ -52,13 +60,84 @@ namespace detail {
 
 inline std::optional<Violation> gemm_dtypes(const Gemm& op) {
     const bool same = op.a.dtype == op.b.dtype || (is_fp8(op.a.dtype) && is_fp8(op.b.dtype));
-    if (same) return std::nullopt;
-    return Violation{"b", "expected a's dtype " + std::string(name(op.a.dtype)) + ", or fp8 both, got " +
+    if (same || (op.packed() && kFloat.contains(op.a.dtype))) return std::nullopt;
+    return Violation{"b", "expected a's dtype " + std::string(name(op.a.dtype)) +
+                              ", or fp8 both, or fp4_e2m1 beside 16 or 32 bits, got " +
                               std::string(name(op.b.dtype))};
 }
 
+// Codes of four bits say nothing without their groups' scales, and are read in rows.
+inline std::optional<Violation> gemm_packed(const Gemm& op) {
+    struct Operand {
+        const char *name, *scale;
+        const Tensor &codes, &groups, &swizzled;
+    };
+    for (const Operand& of :
+         {Operand{"a", "a_group_scale", op.a, op.a_group_scale, op.a_swizzled_scale},
+          Operand{"b", "b_group_scale", op.b, op.b_group_scale, op.b_swizzled_scale},
+          Operand{"up", "up_group_scale", op.up, op.up_group_scale, op.up_swizzled_scale}}) {
+        if (!of.codes || of.codes.dtype != DType::fp4_e2m1) continue;
+        if (!of.groups && !of.swizzled)
+            return Violation{of.scale, "expected this or the swizzled one for fp4_e2m1, got neither"};
+        if (of.groups && !leading_stride(of.groups, 1))
+            return Violation{of.scale, "the leading axes must fold into rows of one stride"};
+        const int last = of.codes.rank - 1;
+        if (of.codes.shape[last] > 1 && of.codes.stride[last] != 1)
+            return Violation{of.name, "expected fp4_e2m1 with k contiguous, got " + to_string(of.codes)};
+    }
+    return std::nullopt;
+}
+
+// The columns of a group, by the dtype of its scale.
+inline DTypeSizes group_sizes(std::initializer_list<DType> scales) {
+    DTypeSizes sizes;
+    for (const DType dtype : scales) sizes.emplace_back(dtype, group_columns(dtype));
+    return sizes;
+}
+
+// A scale of the groups of an operand of four bits, fp8_e4m3 (NVFP4) or ue8m0 (MX), which lies along the axes `axes`. `group`:
+// the axis of their columns.
+inline Describe<Gemm>& gemm_packed_scale(Describe<Gemm>& op, const std::string& operand,
+                                         const std::string& name, Tensor Gemm::* member,
+                                         const std::string& axes, const std::string& group,
+                                         const std::string& meaning, Layout layout) {
+    return op.in(operand + name, member, axes, {DType::fp8_e4m3, DType::ue8m0}, meaning)
+        .optional()
+        .layout(layout)
+        .sizes_by_dtype(group, group_sizes({DType::fp8_e4m3, DType::ue8m0}))
+        .dtype_beside(operand, {{DType::fp4_e2m1, {DType::fp8_e4m3, DType::ue8m0}}})
+        .fill(Fill::scale());
+}
+
+inline void gemm_packed_scales(Describe<Gemm>& op) {
+    const std::string tiles = "the same in tiles of 128 rows by 4 groups, instead of ";
+    gemm_packed_scale(op, "a", "_swizzled_scale", &Gemm::a_swizzled_scale,
+                      "pad(...,128) pad(ceil(k/a_group),4)", "a_group", tiles + "a_group_scale",
+                      Layout::dense)
+        .excludes("a_group_scale")
+        .excludes("a_token_scale");
+    const auto of_weights = [&](const std::string& weights, Tensor Gemm::* linear, Tensor Gemm::* swizzled) {
+        const auto alike = [&] {  // up's are b's, and stand beside up
+            if (weights == "up") op.needs("up").like("b_group_scale").like("b_swizzled_scale");
+        };
+        gemm_packed_scale(
+            op, weights, "_group_scale", linear, "n ceil(k/group)", "group",
+            "what each 16 columns of a row of fp4_e2m1 are multiplied by, or with ue8m0 each 32",
+            Layout::strided);
+        alike();
+        gemm_packed_scale(op, weights, "_swizzled_scale", swizzled, "pad(n,128) pad(ceil(k/group),4)",
+                          "group", tiles + weights + "_group_scale", Layout::dense)
+            .excludes(weights + "_group_scale");
+        alike();
+    };
+    of_weights("b", &Gemm::b_group_scale, &Gemm::b_swizzled_scale);
+    of_weights("up", &Gemm::up_group_scale, &Gemm::up_swizzled_scale);
+    op.require(gemm_packed);
+}
+
 inline void gemm_up(Describe<Gemm>& op) {
-    op.in("up", &Gemm::up, "n k", kFloat | kFp8, "weights of the product that the activation's value gates")
+    op.in("up", &Gemm::up, "n k", kFloat | kFp8 | DType::fp4_e2m1,
+          "weights of the product that the activation's value gates")
         .optional()
         .layout(Layout::strided)
         .like("b")
@@ -78,7 +157,7 @@ inline void gemm_up(Describe<Gemm>& op) {
         .optional()
         .layout(Layout::strided)
         .needs("up")
-        .scale_of("up")
+        .dtype_beside("up", {{DType::fp8_e4m3, {DType::fp32}}, {DType::fp8_e5m2, {DType::fp32}}})
         .excludes("up_scale")
         .excludes("up_channel_scale")
         .fill(Fill::scale())
@@ -103,33 +182,42 @@ inline void gemm_row_scales(Describe<Gemm>& op) {
         .fill(Fill::scale());
 }
 
+// Scales of groups of fp8 stand alone; NVFP4's are under the tensor's.
+inline std::optional<Violation> gemm_groups(const Gemm& op) {
+    if (!op.a_group_scale) return std::nullopt;
+    if (op.a_scale && !op.packed())
+        return Violation{"a_group_scale", "expected a_scale or a_group_scale, got both"};
+    if (leading_stride(op.a_group_scale, 1)) return std::nullopt;
+    return Violation{"a_group_scale", "the leading axes must fold into rows of one stride"};
+}
+
 inline void gemm_group_scales(Describe<Gemm>& op) {
-    op.in("a_group_scale", &Gemm::a_group_scale, "... ceil(k/128)", DType::fp32,
-          "what each 128 columns of a row of a are multiplied by, instead of a_scale; may be column-major")
+    op.in("a_group_scale", &Gemm::a_group_scale, "... ceil(k/a_group)",
+          {DType::fp32, DType::fp8_e4m3, DType::ue8m0},
+          "what each 128 columns of a row of a are multiplied by, instead of a_scale, of fp4_e2m1 each 16 "
+          "(fp8_e4m3) or 32 (ue8m0); may be column-major")
         .optional()
         .layout(Layout::strided)
-        .scale_of("a")
-        .excludes("a_scale")
+        .sizes_by_dtype("a_group", group_sizes({DType::fp32, DType::fp8_e4m3, DType::ue8m0}))
+        .dtype_beside("a", {{DType::fp8_e4m3, {DType::fp32}},
+                            {DType::fp8_e5m2, {DType::fp32}},
+                            {DType::fp4_e2m1, {DType::fp8_e4m3, DType::ue8m0}}})
         .excludes("a_token_scale")
         .fill(Fill::scale())
         .in("b_block_scale", &Gemm::b_block_scale, "ceil(n/128) ceil(k/128)", DType::fp32,
             "what each 128 rows by 128 columns of b are multiplied by, instead of b_scale")
         .optional()
         .layout(Layout::strided)
-        .scale_of("b")
+        .dtype_beside("b", {{DType::fp8_e4m3, {DType::fp32}}, {DType::fp8_e5m2, {DType::fp32}}})
         .excludes("b_scale")
         .excludes("b_channel_scale")
-        .fill(Fill::scale());
+        .fill(Fill::scale())
+        .require(gemm_groups);
 }
 
 inline void gemm_scales(Describe<Gemm>& op) {
     gemm_row_scales(op);
     gemm_group_scales(op);
-}
-
-inline std::optional<Violation> gemm_groups_fold(const Gemm& op) {
-    if (!op.a_group_scale || leading_stride(op.a_group_scale, 1)) return std::nullopt;
-    return Violation{"a_group_scale", "the leading axes must fold into rows of one stride"};
 }
 
 inline double gemm_flops(const Gemm& op) {
@@ -139,7 +227,7 @@ inline double gemm_flops(const Gemm& op) {
 }  // namespace detail
 
 inline const Contract& Gemm::contract() {
-    constexpr DTypeSet kOperand = kFloat | kFp8;
+    constexpr DTypeSet kStored = kFloat | kFp8, kOperand = kStored | DType::fp4_e2m1;
     static const Contract c =
         Describe<Gemm>(
             std::string(kName),
@@ -166,7 +254,8 @@ inline const Contract& Gemm::contract() {
             .optional()
             .scale_of("out")
             .fill(Fill::scale(0.05, 0.5))
-            .out("out", &Gemm::out, "... n", kOperand, "the product after its epilogue")
+            .with(detail::gemm_packed_scales)
+            .out("out", &Gemm::out, "... n", kStored, "the product after its epilogue")
             .in_place_of("residual")
             .option("activation", &Gemm::activation,
                     {Activation::none, Activation::gelu_tanh, Activation::gelu_erf, Activation::silu},
@@ -178,7 +267,6 @@ inline const Contract& Gemm::contract() {
             .sizes("k",
                    {1, 2, 5, 8, 15, 16, 17, 32, 48, 63, 64, 65, 96, 100, 128, 130, 192, 256, 400, 513, 1024})
             .require(detail::gemm_dtypes)
-            .require(detail::gemm_groups_fold)
             .flops(detail::gemm_flops, &Gemm::a)
             .independent({"...", "n"})
             .tolerance(

@@ -1,153 +1,11 @@
 // gemm on the tensor cores of every architecture since SM 8.0: mma.sync fed by a ring of cp.async stages.
 #pragma once
 
-#include "kit/mma_tile.cuh"
-#include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/mma.cuh"
-#include "ops/gemm/parked.cuh"
-#include "ops/gemm/scales.cuh"
-#include "ops/gemm/tile_order.cuh"
+#include "ops/gemm/mma_load.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-// A matrix as the loader sees it: rows of `length` elements, `step` apart.
-struct Operand {
-    const void* data;
-    int64_t rows, length, stride, step;
-    int unit;  // every row begins at a multiple of so many bytes, 16, 8 or 4, and step is 1; else 0
-};
-
-struct MmaArguments {
-    Operand a, b, up;  // up is not looked at where nothing is gated
-    ScalesWithin scales;
-    Epilogue epilogue;
-    int64_t m, n;
-    int row_tiles, column_tiles;
-    int64_t steps;  // of 128 bytes along k
-    int splits;     // blocks of a cluster that share a tile, each with its part of k
-};
-
-// Rows and columns of the block's tile, warps along each, stages of the ring, blocks that a multiprocessor
-// holds.
-template <int Rows, int Columns, int WarpRows, int WarpColumns, int Stages, int Blocks>
-struct Shape {
-    static constexpr int kRows = Rows, kColumns = Columns, kStages = Stages, kBlocks = Blocks;
-    static constexpr int kWarpColumns = WarpColumns;
-    static constexpr int kThreads = WarpRows * WarpColumns * 32;
-    static constexpr int kWarpM = Rows / WarpRows, kWarpN = Columns / WarpColumns;
-    static constexpr int kTilesM = kWarpM / 16, kTilesN = kWarpN / 8;
-    static constexpr int kABytes = Rows * kit::kPanelBytes,
-                         kStageBytes = kABytes + Columns * kit::kPanelBytes;
-    // The sums pass through shared memory too; 8 floats of padding keep the fragments' stores off each
-    // other's banks.
-    static constexpr int kSumStride = Columns + 8;
-    static constexpr int kSumBytes = Rows * kSumStride * 4;
-    static constexpr int kSharedBytes = Stages * kStageBytes > kSumBytes ? Stages* kStageBytes : kSumBytes;
-};
-using Large = Shape<128, 128, 2, 4, 3, 1>;
-using Small = Shape<64, 64, 2, 2, 4, 3>;
-using Flat = Shape<16, 64, 1, 4, 6, 3>;
-
-// Of a tile. Gated, groups of eight columns are b's and up's in turn, so that a warp has both sums of a column.
-template <class Shape>
-__device__ __forceinline__ int out_columns(const MmaArguments& args) {
-    return args.epilogue.gated ? Shape::kColumns / 2 : Shape::kColumns;
-}
-
-// The first row and column of the tile that a block computes.
-struct Place {
-    int64_t row, column;
-};
-template <class Shape>
-__device__ __forceinline__ Place place_of(const MmaArguments& args, int tile) {
-    const TileIndex at = tile_index(tile, args.row_tiles, args.column_tiles, 8);
-    return {int64_t{at.row} * Shape::kRows, int64_t{at.column} * out_columns<Shape>(args)};
-}
-
-// 16 bytes in pieces of as many as their address is a multiple of.
-template <int Bytes>
-__device__ __forceinline__ void copy_units(char* to, const void* from, bool valid) {
-#pragma unroll
-    for (int i = 0; i < 16; i += Bytes) {
-        kit::cp_async<Bytes>(to + i, static_cast<const char*>(from) + (valid ? i : 0), valid);
-    }
-}
-
-// 16 bytes of a row into shared memory, zeros beyond the matrix. Word: an unsigned integer as wide as an
-// element.
-template <class Word>
-__device__ __forceinline__ void load_chunk(char* to, const Operand& from, int64_t row, int64_t at) {
-    constexpr int kCount = 16 / sizeof(Word);
-    const int64_t left = row < from.rows ? from.length - at : 0;
-    const Word* source =
-        static_cast<const Word*>(from.data) + (left > 0 ? row * from.stride + at * from.step : 0);
-    if (from.unit > 0 && (left <= 0 || left >= kCount)) {
-        if (from.unit == 16) return kit::cp_async_16(to, source, left > 0);
-        from.unit == 8 ? copy_units<8>(to, source, left > 0) : copy_units<4>(to, source, left > 0);
-        return;
-    }
-    alignas(16) Word words[kCount];  // all are asked for before any is stored
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) words[i] = i < left ? source[i * from.step] : Word(0);
-    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(words);
-}
-
-// Whether a panel is of one matrix, or of two in turn: eight rows of each, or eight columns (a chunk of 16-bit
-// elements) of each.
-enum class Turns { none, rows, chunks };
-
-// `Rows` rows of one panel, from (row, at) of the matrix, or of both.
-template <class Word, int Rows, int Threads, Turns kTurns = Turns::none>
-__device__ __forceinline__ void load_panel(char* panel, const Operand& first, const Operand& second,
-                                           int64_t row, int64_t at) {
-#pragma unroll
-    for (int i = 0; i < (Rows * kit::kPanelChunks + Threads - 1) / Threads; ++i) {
-        const int index = i * Threads + static_cast<int>(threadIdx.x);
-        const int r = index / kit::kPanelChunks, c = index % kit::kPanelChunks;
-        if (Rows * kit::kPanelChunks % Threads != 0 && r >= Rows) break;
-        const bool other = kTurns == Turns::none   ? false
-                           : kTurns == Turns::rows ? r / 8 % 2 != 0
-                                                   : c % 2 != 0;
-        load_chunk<Word>(panel + kit::panel_offset(r, c), other ? second : first,
-                         row + (kTurns == Turns::rows ? r / 16 * 8 + r % 8 : r),
-                         at + (kTurns == Turns::chunks ? c / 2 : c) * (16 / static_cast<int>(sizeof(Word))));
-    }
-}
-
-// The panels of b of one step, or of b and up.
-template <class T, class Shape, bool kTransposed, bool kGated>
-__device__ __forceinline__ void load_weights(char* to, const MmaArguments& args, const Place& place,
-                                             int64_t step) {
-    using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>;
-    constexpr int kDepth = kit::kPanelBytes / sizeof(T);  // of k in a step
-    if constexpr (kTransposed) {
-        constexpr int kOut = kGated ? kDepth / 2 : kDepth;  // columns of out in a panel
-#pragma unroll
-        for (int panel = 0; panel < Shape::kColumns / kDepth; ++panel) {
-            load_panel<Word, kDepth, Shape::kThreads, kGated ? Turns::chunks : Turns::none>(
-                to + panel * kDepth * kit::kPanelBytes, args.b, args.up, step * kDepth,
-                place.column + panel * kOut);
-        }
-    } else {
-        load_panel<Word, Shape::kColumns, Shape::kThreads, kGated ? Turns::rows : Turns::none>(
-            to, args.b, args.up, place.column, step * kDepth);
-    }
-}
-
-template <class T, class Shape, bool kTransposed>
-__device__ __forceinline__ void load_stage(char* stage, const MmaArguments& args, const Place& place,
-                                           int64_t step) {
-    using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>;
-    load_panel<Word, Shape::kRows, Shape::kThreads>(stage, args.a, args.a, place.row,
-                                                    step * (kit::kPanelBytes / sizeof(T)));
-    char* b = stage + Shape::kABytes;
-    if (args.epilogue.gated) {
-        load_weights<T, Shape, kTransposed, true>(b, args, place, step);
-    } else {
-        load_weights<T, Shape, kTransposed, false>(b, args, place, step);
-    }
-}
 
 template <class Shape>
 using Sums = float[Shape::kTilesM][Shape::kTilesN][4];
@@ -228,9 +86,10 @@ struct WarpScales {
 
 // The ring: stages - 1 loads are under way while one stage is multiplied. One barrier a step: it makes the
 // stage visible, and says that everybody has left the stage that is loaded next.
-template <class T, class Shape, bool kTransposed, bool kScaled>
+template <class T, class Shape, Weights kWeights>
 __device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const MmaArguments& args,
                                            const Place& place, int64_t begin, int64_t end) {
+    constexpr bool kTransposed = kWeights == Weights::columns;
     constexpr int kAhead = Shape::kStages - 1;
     for (int i = 0; i < kAhead; ++i) {
         if (begin + i < end) {
@@ -247,7 +106,7 @@ __device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const 
         }
         kit::cp_async_commit();
         const char* stage = ring + now * Shape::kStageBytes;
-        if constexpr (kScaled) {
+        if constexpr (kWeights == Weights::scaled) {
             Sums<Shape> products = {};
             multiply_stage<T, Shape, kTransposed>(products, stage);
             WarpScales<Shape>(args, place, step).add(sums, products);
@@ -258,6 +117,75 @@ __device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const 
         next = next + 1 == Shape::kStages ? 0 : next + 1;
     }
     kit::cp_async_wait<0>();
+    __syncthreads();  // the ring becomes the place of the sums
+}
+
+// Some steps whose codes are on their way in registers, while as many before them are multiplied.
+template <class T, class Shape>
+class PackedSteps {
+   public:
+    static constexpr int kCount = Shape::kStages / 2;
+
+    // Asks for the steps from `step` on, but none from `end` on, whose slots these are; an a of numbers goes there at once.
+    __device__ __forceinline__ void fetch(char* slots, const MmaArguments& args, const Place& place,
+                                          int64_t step, int64_t end) {
+        each(slots, end - step, [&](int i, char* slot) {
+            const int64_t at = (step + i) * kDepth;
+            b_[i].fetch(args.packed_b, args.packed_up, args.epilogue.gated, place.column, at);
+            if (args.packed_a.data != nullptr) {
+                a_[i].fetch(args.packed_a, args.packed_a, false, place.row, at);
+            } else {
+                load_tokens<T, Shape>(slot, args, place, step + i);
+            }
+        });
+        kit::cp_async_commit();
+    }
+    __device__ __forceinline__ void put(char* slots, const MmaArguments& args, int64_t steps) {
+        each(slots, steps, [&](int i, char* slot) {
+            b_[i].template put<T>(slot + Shape::kABytes, args.packed_b.groups.dtype);
+            if (args.packed_a.data != nullptr) a_[i].template put<T>(slot, args.packed_a.groups.dtype);
+        });
+    }
+    __device__ __forceinline__ static void multiply(Sums<Shape>& sums, char* slots, int64_t steps) {
+        each(slots, steps, [&](int, const char* slot) { multiply_stage<T, Shape, false>(sums, slot); });
+    }
+
+   private:
+    static constexpr int kDepth = kit::kPanelBytes / sizeof(T);
+
+    // use(i, slot) for those of the steps that there are.
+    template <class F>
+    __device__ __forceinline__ static void each(char* slots, int64_t steps, F use) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            if (i < steps) use(i, slots + i * Shape::kStageBytes);
+        }
+    }
+
+    PackedPanel<Shape::kRows, Shape::kThreads> a_[kCount];
+    PackedPanel<Shape::kColumns, Shape::kThreads> b_[kCount];
+};
+
+// The same of packed weights: the ring's halves take turns. One barrier for the steps of a half: it makes them visible, and
+// says that everybody has left the other half.
+template <class T, class Shape>
+__device__ __forceinline__ void accumulate_packed(Sums<Shape>& sums, char* ring, const MmaArguments& args,
+                                                  const Place& place, int64_t begin, int64_t end) {
+    using Steps = PackedSteps<T, Shape>;
+    char *now = ring, *next = ring + Steps::kCount * Shape::kStageBytes;
+    Steps steps;
+    steps.fetch(now, args, place, begin, end);
+    steps.put(now, args, end - begin);
+    for (int64_t step = begin; step < end; step += Steps::kCount) {
+        kit::cp_async_wait<0>();
+        __syncthreads();
+        const int64_t after = step + Steps::kCount;
+        steps.fetch(next, args, place, after, end);
+        Steps::multiply(sums, now, end - step);
+        steps.put(next, args, end - after);
+        char* other = now;
+        now = next, next = other;
+    }
     __syncthreads();  // the ring becomes the place of the sums
 }
 
@@ -287,17 +215,21 @@ __device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums
 // Traffic: a is read once for each column of tiles, b once for each row of tiles, through L2; bound by
 //          mma.sync's rate.
 // Needs:   kThreads threads, kSharedBytes of dynamic shared memory, steps >= splits or steps == 0 with one
-//          split. kScaled: scales change within the sum; of 8-bit elements in tiles that lie within a block of scales,
-//          which those of 64 columns do.
-template <class T, class Shape, bool kTransposed, bool kScaled>
+//          split. Weights::scaled: elements of 8 bits, tiles that lie within a block of scales, which those of 64
+//          columns do.
+template <class T, class Shape, Weights kWeights>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     mma_gemm(const __grid_constant__ MmaArguments args) {
     char* ring = kit::dynamic_shared<char>();
     const int rank = args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
     const Place place = place_of<Shape>(args, static_cast<int>(blockIdx.x) / args.splits);
     Sums<Shape> sums = {};
-    accumulate<T, Shape, kTransposed, kScaled>(sums, ring, args, place, args.steps * rank / args.splits,
-                                               args.steps * (rank + 1) / args.splits);
+    const int64_t begin = args.steps * rank / args.splits, end = args.steps * (rank + 1) / args.splits;
+    if constexpr (kWeights == Weights::packed) {
+        accumulate_packed<T, Shape>(sums, ring, args, place, begin, end);
+    } else {
+        accumulate<T, Shape, kWeights>(sums, ring, args, place, begin, end);
+    }
 
     float* parked = reinterpret_cast<float*>(ring);
     park_sums<Shape>(parked, sums);

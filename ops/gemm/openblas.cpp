@@ -38,25 +38,36 @@ void narrow(const Tensor& to, std::int64_t index, float value) {
     }
 }
 
-// fp32 rows [first, first + rows) of `length`, dense, times scales of which each is for `scale_rows` rows. fp8 goes through a
-// table, which costs less than decoding.
-void widen_rows(std::vector<float>& to, const Tensor& from, const Tensor& scales, std::int64_t scale_rows,
+// The numbers of a dtype of few bits, by code: that costs less than decoding each.
+std::vector<float> numbers_of(DType dtype) {
+    std::vector<float> table;
+    for (std::uint64_t code = 0; bits(dtype) <= 8 && code < std::uint64_t{1} << bits(dtype); ++code)
+        table.push_back(static_cast<float>(decode(dtype, code)));
+    return table;
+}
+
+// fp32 rows [first, first + rows) of `length`, dense, times their scales.
+void widen_rows(std::vector<float>& to, const Tensor& from, const gemm::ScalesAlong& scales,
                 std::int64_t first, std::int64_t rows, std::int64_t length, std::int64_t stride,
                 std::int64_t step) {
     to.resize(static_cast<std::size_t>(rows * length));
-    std::vector<float> table;
-    const bool bytes = bits(from.dtype) == 8;
-    for (std::uint64_t code = 0; bytes && code < 256; ++code)
-        table.push_back(static_cast<float>(decode(from.dtype, code)));
+    const std::vector<float> numbers = numbers_of(from.dtype);
     const auto* codes = static_cast<const std::uint8_t*>(from.data);
+    const bool pairs = bits(from.dtype) == 4;
     float* out = to.data();
     for (std::int64_t row = first; row < first + rows; ++row, out += length) {
         for (std::int64_t i = 0; i < length; ++i) {
             const std::int64_t index = row * stride + i * step;
-            out[i] = bytes ? table[codes[index]] : widen(from.dtype, from.data, index);
+            out[i] = numbers.empty() ? widen(from.dtype, from.data, index)
+                     : pairs         ? numbers[codes[index / 2] >> index % 2 * 4 & 15]
+                                     : numbers[codes[index]];
         }
-        const gemm::ScaleRow scale(scales, row / scale_rows);
-        for (std::int64_t i = 0; scale && i < length; ++i) out[i] *= scale.at(i);
+        if (scales.groups.data == nullptr) continue;
+        for (std::int64_t i = 0, end; i < length; i = end) {
+            end = std::min(length, i + scales.columns());
+            const float scale = scales.at(row, i);
+            for (std::int64_t j = i; j < end; ++j) out[j] *= scale;
+        }
     }
 }
 
@@ -105,7 +116,7 @@ void multiply(const Gemm& op, const Problem& p, const std::vector<float>& b, std
             const float* from = op.a.as<float>() + row * p.a_stride;
             std::int64_t stride = p.a_stride;
             if (op.a.dtype != DType::fp32 || stride < p.k || stride > std::numeric_limits<int>::max()) {
-                widen_rows(a, op.a, op.a_group_scale, 1, row, rows, p.k, p.a_stride, 1);
+                widen_rows(a, op.a, gemm::scales_of_a(op), row, rows, p.k, p.a_stride, 1);
                 from = a.data();
                 stride = p.k;
             }
@@ -132,7 +143,7 @@ void launch(const Gemm& op, Context&) {
     std::vector<float> b;
     for (std::int64_t column = 0; column < p.n; column += most) {
         const std::int64_t columns = std::min(most, p.n - column);
-        widen_rows(b, op.b, op.b_block_scale, gemm::kScaleRows, column, columns, p.k, p.b.row, p.b.step);
+        widen_rows(b, op.b, gemm::scales_of_b(op), column, columns, p.k, p.b.row, p.b.step);
         multiply(op, p, b, column, columns);
     }
 }

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.oracles.numbers import beside
+from tests.oracles.numbers import beside, by_group, decoded
 
 
 def gelu_tanh(x: np.ndarray) -> np.ndarray:
@@ -27,25 +27,30 @@ def oracle(inputs: dict, options: dict) -> dict:
     def scale(name: str) -> float:
         return inputs.get(name, np.ones(1)).item()
 
-    def weights(name: str) -> np.ndarray:
-        blocks = inputs.get(f"{name}_block_scale")
-        if blocks is None:
-            return inputs[name]
-        n, k = inputs[name].shape
-        return inputs[name] * blocks.repeat(128, 0)[:n].repeat(128, 1)[:, :k]
+    dtypes = options["dtypes"]
 
-    a = inputs["a"] * scale("a_scale")
-    if "a_group_scale" in inputs:
-        a = a * inputs["a_group_scale"].repeat(128, -1)[..., : a.shape[-1]]
+    def operand(name: str) -> np.ndarray:
+        """Its numbers, times the scales of its groups or blocks."""
+        numbers = decoded(inputs[name], dtypes[name])
+        rows = numbers.reshape(-1, numbers.shape[-1])
+        if (blocks := inputs.get(f"{name}_block_scale")) is not None:
+            rows = rows * blocks.repeat(128, 0)[: rows.shape[0]].repeat(128, 1)[:, : rows.shape[1]]
+        for field in (f"{name}_group_scale", f"{name}_swizzled_scale"):
+            if field in inputs:
+                tiles = field == f"{name}_swizzled_scale"
+                rows = rows * by_group(inputs[field], dtypes[field], tiles, *rows.shape)
+        return rows.reshape(numbers.shape)
+
+    a = operand("a") * scale("a_scale")
     if "a_token_scale" in inputs:
         a = a * inputs["a_token_scale"].reshape(*a.shape[:-1], 1)
     b_scale, up_scale = (
         scale(f"{name}_scale") * inputs.get(f"{name}_channel_scale", 1.0) for name in ("b", "up")
     )
-    out = a @ weights("b").T * b_scale + inputs.get("bias", 0.0)
+    out = a @ operand("b").T * b_scale + inputs.get("bias", 0.0)
     out = activate(options["activation"], out)
     if "up" in inputs:
-        out = out * (a @ weights("up").T * up_scale + inputs.get("up_bias", 0.0))
+        out = out * (a @ operand("up").T * up_scale + inputs.get("up_bias", 0.0))
     for name, combine in (("gate", np.multiply), ("residual", np.add)):
         if name in inputs:
             out = combine(out, beside(inputs[name], out))

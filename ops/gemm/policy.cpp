@@ -33,11 +33,14 @@ int splits(std::int64_t tiles, std::int64_t steps, const DeviceInfo& device) {
     return splits;
 }
 
+bool scales_are(const Gemm& op, DType dtype) { return scales_of_b(op).groups.dtype == dtype; }
+
 }  // namespace
 
 MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
     const Problem p = problem(op);
     MmaConfig config;
+    config.packed = op.packed();
     config.transposed = bits(op.b.dtype) == 16 && is_nn(p.b) && (!op.up || is_nn(p.up));
     if (p.m <= tile_rows(Tile::flat)) {
         config.tile = Tile::flat;
@@ -51,13 +54,17 @@ MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
 
 std::string to_string(const MmaConfig& config) {
     return fmt::format("{}x{}{}{}", tile_rows(config.tile), tile_columns(config.tile),
-                       config.transposed ? " nn" : " tn",
+                       config.packed       ? " packed"
+                       : config.transposed ? " nn"
+                                           : " tn",
                        config.splits > 1 ? fmt::format(" split {}", config.splits) : "");
 }
 
 const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
     if (device.arch < 80) return "mma.sync of bf16 needs SM 8.0";
+    if (op.packed() && op.a.dtype == DType::fp16 && scales_are(op, DType::ue8m0))
+        return "fp16 does not hold every code times a scale of MX";
     if (!is_fp8(op.a.dtype)) return nullptr;
     if (device.arch < 89) return "mma.sync of fp8 needs SM 8.9";
     if (op.a.dtype != DType::fp8_e4m3 || op.b.dtype != DType::fp8_e4m3)

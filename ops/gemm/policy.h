@@ -13,6 +13,7 @@ struct MmaConfig {
     Tile tile = Tile::large;
     int splits = 1;           // blocks of a cluster that share a tile along k
     bool transposed = false;  // b is staged as it lies, n contiguous, and transposed by ldmatrix
+    bool packed = false;      // b is of four bits
     bool operator==(const MmaConfig&) const = default;
 };
 
@@ -38,7 +39,11 @@ constexpr std::int64_t shared_bytes(MmaConfig::Tile tile) {
     return stages * (tile_rows(tile) + tile_columns(tile)) * 128;
 }
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+// What the operands are when they are multiplied: codes of four bits as numbers of a's dtype, or of bf16.
+inline DType multiplied_as(const Gemm& op) {
+    return op.a.dtype == DType::fp4_e2m1 ? DType::bf16 : op.a.dtype;
+}
 // Steps of 128 bytes along k.
-inline std::int64_t mma_steps(const Gemm& op) { return ceil_div(bytes(op.a.dtype, op.b.dim(1)), 128); }
+inline std::int64_t mma_steps(const Gemm& op) { return ceil_div(bytes(multiplied_as(op), op.b.dim(1)), 128); }
 
 }  // namespace weft::gemm

@@ -62,21 +62,39 @@ inline WeightStrides weight_strides(const Tensor& t) {
     return s;
 }
 
-// The scales along k of one row of a, or of one block of rows of weights; 1 where there are none.
-class ScaleRow {
-   public:
-    ScaleRow(const Tensor& scales, std::int64_t row) {
-        if (!scales) return;
-        step_ = scales.stride[scales.rank - 1];
-        data_ = scales.as<float>() + row * leading_stride(scales, 1).value_or(0);
-    }
-    explicit operator bool() const { return data_ != nullptr; }
-    float at(std::int64_t k) const { return data_ != nullptr ? data_[k / kScaleColumns * step_] : 1.0f; }
+// The scales of an operand that change along k, and how many of its rows share them; `data` is null where there are none.
+struct ScalesAlong {
+    GroupScales groups;
+    int rows = 1;
 
-   private:
-    const float* data_ = nullptr;
-    std::int64_t step_ = 0;
+    // The columns that share one.
+    int columns() const { return group_columns(groups.dtype); }
+    float at(std::int64_t row, std::int64_t k) const {
+        if (groups.data == nullptr) return 1.0f;
+        const std::int64_t place = groups.at(row / rows, k / columns());
+        return static_cast<float>(load_element(groups.dtype, groups.data, place));
+    }
 };
+inline ScalesAlong scales_along(const Tensor& linear, const Tensor& swizzled, std::int64_t rows,
+                                std::int64_t k) {
+    return {group_scales(linear, swizzled, rows, k), 1};
+}
+inline ScalesAlong scales_of_a(const Gemm& op) {
+    const std::int64_t k = op.b.dim(1);
+    return scales_along(op.a_group_scale, op.a_swizzled_scale, k > 0 ? op.a.numel() / k : 0, k);
+}
+// Of b, and of up.
+inline ScalesAlong scales_of_weights(const Tensor& codes, const Tensor& block, const Tensor& linear,
+                                     const Tensor& swizzled) {
+    if (block) return {group_scales(block, {}, 0, 0), kScaleRows};
+    return codes ? scales_along(linear, swizzled, codes.dim(0), codes.dim(1)) : ScalesAlong{};
+}
+inline ScalesAlong scales_of_b(const Gemm& op) {
+    return scales_of_weights(op.b, op.b_block_scale, op.b_group_scale, op.b_swizzled_scale);
+}
+inline ScalesAlong scales_of_up(const Gemm& op) {
+    return scales_of_weights(op.up, op.up_block_scale, op.up_group_scale, op.up_swizzled_scale);
+}
 
 inline Problem problem(const Gemm& op) {
     Problem p;

@@ -13,17 +13,16 @@ using gemm::Value;
 double at(const Tensor& t, std::int64_t index) { return load_element(t.dtype, t.data, index); }
 double scalar(const Tensor& t) { return t ? at(t, 0) : 1.0; }
 
-// k elements of an operand, `step` apart, times what scales their groups have.
-std::vector<double> row_of(const Tensor& t, std::int64_t begin, std::int64_t step, std::int64_t k,
-                           const gemm::ScaleRow& scale) {
-    std::vector<double> row(static_cast<std::size_t>(k));
+// k elements of row `row` of an operand, whose elements begin at `begin` and are `step` apart, times the scales of their groups.
+std::vector<double> row_of(const Tensor& t, std::int64_t row, std::int64_t begin, std::int64_t step,
+                           std::int64_t k, const gemm::ScalesAlong& scales) {
+    std::vector<double> elements(static_cast<std::size_t>(k));
     for (std::int64_t i = 0; i < k; ++i)
-        row[static_cast<std::size_t>(i)] = at(t, begin + i * step) * scale.at(i);
-    return row;
+        elements[static_cast<std::size_t>(i)] = at(t, begin + i * step) * scales.at(row, i);
+    return elements;
 }
-// Row n of weights.
-std::vector<double> weights_of(const Tensor& t, const Tensor& block_scale, std::int64_t n) {
-    return row_of(t, n * t.stride[0], t.stride[1], t.dim(1), {block_scale, n / gemm::kScaleRows});
+std::vector<double> weights_of(const Tensor& t, const gemm::ScalesAlong& scales, std::int64_t n) {
+    return row_of(t, n, n * t.stride[0], t.stride[1], t.dim(1), scales);
 }
 
 // Of a row, which may have a scale of its own.
@@ -41,12 +40,13 @@ Value product(const Gemm& op, const double* row, const std::vector<double>& weig
 void reference(const Gemm& op, Oracle& oracle) {
     const gemm::Problem p = gemm::problem(op);
     const gemm::Beside gate(op.gate, op.out), residual(op.residual, op.out);
+    const gemm::ScalesAlong a_scales = gemm::scales_of_a(op), b_scales = gemm::scales_of_b(op),
+                            up_scales = gemm::scales_of_up(op);
     std::vector<std::vector<double>> a;
-    for (std::int64_t m = 0; m < p.m; ++m)
-        a.push_back(row_of(op.a, m * p.a_stride, 1, p.k, {op.a_group_scale, m}));
+    for (std::int64_t m = 0; m < p.m; ++m) a.push_back(row_of(op.a, m, m * p.a_stride, 1, p.k, a_scales));
     for (std::int64_t n = 0; n < p.n; ++n) {
-        const std::vector<double> b = weights_of(op.b, op.b_block_scale, n),
-                                  up = op.up ? weights_of(op.up, op.up_block_scale, n) : b;
+        const std::vector<double> b = weights_of(op.b, b_scales, n),
+                                  up = op.up ? weights_of(op.up, up_scales, n) : b;
         const double b_scale = scale_of(op.b_channel_scale, op.b_scale, n),
                      up_scale = scale_of(op.up_channel_scale, op.up_scale, n);
         for (std::int64_t m = 0; m < p.m; ++m) {

@@ -54,6 +54,8 @@ const char* skinny_decline(const Gemm& op, const DeviceInfo& device) {
     const Problem p = problem(op);
     if (p.m > SkinnyConfig::kMostTokens) return "more than 16 tokens";
     if (p.k == 0) return "k is 0: nothing is streamed";
+    if (op.packed())
+        return "its fragments are the weights as they lie in memory, not what codes of four bits stand for";
     if (op.scaled_within()) return "its parts of k do not end where scales of groups change";
     const std::int64_t most = std::numeric_limits<int>::max();
     if (p.n > most || bytes(op.b.dtype, p.k) > most - SkinnyConfig::chunk_bytes(1)) {

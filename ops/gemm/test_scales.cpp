@@ -46,7 +46,7 @@ TEST(GemmScales, RejectsScalesOfGroupsThatDoNotFit) {
     EXPECT_THAT(rejection(fp8 + "b_block_scale=fp32[2,2] b_channel_scale=fp32[130]"), HasSubstr("got both"));
     EXPECT_THAT(rejection(fp8 + "up_block_scale=fp32[2,2]"), HasSubstr("expected up beside it"));
     EXPECT_THAT(rejection("gemm a=bf16[6,160] b=bf16[8,160] out=bf16[6,8] a_group_scale=fp32[6,2]"),
-                HasSubstr("gemm.a_group_scale: expected none, because a is bf16"));
+                HasSubstr("gemm.a_group_scale: expected none beside a of bf16"));
 }
 
 TEST(GemmScales, CublasltHasThoseOfTensors) {

@@ -68,6 +68,8 @@ bool splits_well(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& de
 const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     if (device.arch < 90 || device.arch >= 100) return "wgmma is an instruction of SM 9.0 alone";
     if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
+    if (op.packed())
+        return "its operands are read by the copy engine, and no instruction multiplies codes of four bits";
     const Problem p = problem(op);
     if (p.k == 0) return "k is 0, and a tensor map has no empty axis";
     if (std::max({p.m, p.n, p.k}) > std::numeric_limits<int>::max()) return "an axis is beyond 2^31";

@@ -516,6 +516,11 @@ def gemm(
     gate: _Array | None = None,
     residual: _Array | None = None,
     out_scale: _Array | None = None,
+    a_swizzled_scale: _Array | None = None,
+    b_group_scale: _Array | None = None,
+    b_swizzled_scale: _Array | None = None,
+    up_group_scale: _Array | None = None,
+    up_swizzled_scale: _Array | None = None,
     *,
     activation: Literal["none", "gelu_tanh", "gelu_erf", "silu"] = "none",
     fast_accumulation: bool = False,
@@ -526,37 +531,50 @@ def gemm(
         gate + residual) / out_scale
 
     Args:
-        a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Activations.
-        b: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Weights; a [k, n] matrix is passed as its transposed
-            view.
-        a_scale: [1] fp32. What a's stored values are multiplied by. Not beside a_token_scale. Not beside
-            a_group_scale.
+        a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, fp4_e2m1. Activations.
+        b: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, fp4_e2m1. Weights; a [k, n] matrix is passed as its
+            transposed view.
+        a_scale: [1] fp32. What a's stored values are multiplied by. Not beside a_token_scale.
         b_scale: [1] fp32. What b's stored values are multiplied by. Not beside b_channel_scale. Not beside
             b_block_scale.
         a_token_scale: [...] fp32. What each row of a is multiplied by, instead of a_scale. Only where a is
-            stored in fewer bits. Not beside a_scale. Not beside a_group_scale.
+            stored in fewer bits. Not beside a_scale. Not beside a_group_scale. Not beside a_swizzled_scale.
         b_channel_scale: [n] fp32. What each row of b is multiplied by, instead of b_scale. Only where b is
             stored in fewer bits. Not beside b_scale. Not beside b_block_scale.
-        a_group_scale: [... ceil(k/128)] fp32. What each 128 columns of a row of a are multiplied by,
-            instead of a_scale; may be column-major. Only where a is stored in fewer bits. Not beside
-            a_scale. Not beside a_token_scale.
+        a_group_scale: [... ceil(k/a_group)] fp32, fp8_e4m3, ue8m0. What each 128 columns of a row of a are
+            multiplied by, instead of a_scale, of fp4_e2m1 each 16 (fp8_e4m3) or 32 (ue8m0); may be
+            column-major. Its dtype goes by that of a. Not beside a_token_scale. Not beside
+            a_swizzled_scale.
         b_block_scale: [ceil(n/128) ceil(k/128)] fp32. What each 128 rows by 128 columns of b are multiplied
-            by, instead of b_scale. Only where b is stored in fewer bits. Not beside b_scale. Not beside
+            by, instead of b_scale. Its dtype goes by that of b. Not beside b_scale. Not beside
             b_channel_scale.
         bias: [n] fp32, bf16, fp16. Added before the activation.
-        up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Weights of the product that the activation's value
-            gates. The dtype of b.
+        up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, fp4_e2m1. Weights of the product that the
+            activation's value gates. The dtype of b.
         up_scale: [1] fp32. What up's stored values are multiplied by. Only beside up. Not beside
             up_channel_scale. Not beside up_block_scale.
         up_channel_scale: [n] fp32. What each row of up is multiplied by, instead of up_scale. Only beside
             up. Only where up is stored in fewer bits. Not beside up_scale. Not beside up_block_scale.
         up_block_scale: [ceil(n/128) ceil(k/128)] fp32. What each 128 rows by 128 columns of up are
-            multiplied by, instead of up_scale. Only beside up. Only where up is stored in fewer bits. Not
-            beside up_scale. Not beside up_channel_scale.
+            multiplied by, instead of up_scale. Only beside up. Its dtype goes by that of up. Not beside
+            up_scale. Not beside up_channel_scale.
         up_bias: [n] fp32, bf16, fp16. Added to up's product. Only beside up.
         gate: [~... n] fp32, bf16, fp16. Multiplies what comes of the activation and up.
         residual: [~... n] fp32, bf16, fp16. Added then.
         out_scale: [1] fp32. The scale of an fp8 out. Only where out is stored in fewer bits.
+        a_swizzled_scale: [pad(...,128) pad(ceil(k/a_group),4)] fp8_e4m3, ue8m0. The same in tiles of 128
+            rows by 4 groups, instead of a_group_scale. Its dtype goes by that of a. Not beside
+            a_group_scale. Not beside a_token_scale.
+        b_group_scale: [n ceil(k/group)] fp8_e4m3, ue8m0. What each 16 columns of a row of fp4_e2m1 are
+            multiplied by, or with ue8m0 each 32. Its dtype goes by that of b. Not beside b_swizzled_scale.
+        b_swizzled_scale: [pad(n,128) pad(ceil(k/group),4)] fp8_e4m3, ue8m0. The same in tiles of 128 rows
+            by 4 groups, instead of b_group_scale. Its dtype goes by that of b. Not beside b_group_scale.
+        up_group_scale: [n ceil(k/group)] fp8_e4m3, ue8m0. What each 16 columns of a row of fp4_e2m1 are
+            multiplied by, or with ue8m0 each 32. Its dtype goes by that of up. Only beside up. The dtype of
+            b_group_scale. The dtype of b_swizzled_scale. Not beside up_swizzled_scale.
+        up_swizzled_scale: [pad(n,128) pad(ceil(k/group),4)] fp8_e4m3, ue8m0. The same in tiles of 128 rows
+            by 4 groups, instead of up_group_scale. Its dtype goes by that of up. Not beside up_group_scale.
+            Only beside up. The dtype of b_group_scale. The dtype of b_swizzled_scale.
         activation: After the bias. One of none, gelu_tanh, gelu_erf, silu.
         fast_accumulation: Fp8: let the tensor cores keep their short accumulator over all of k (faster,
             less exact).

@@ -236,17 +236,19 @@ class Contract:
 
         What another field's dtype says; else that of the first tensor that it may take the place of, else of the first
         input, whose dtype it may have; else the first of its own. What a scale of its own belongs to (gemm's a, with
-        a_scale) does not pass fp8 on: codes without a scale are for the caller to ask for, so the result is bf16.
+        a_scale) does not pass fewer bits on: codes without a scale are for the caller to ask for, so the result is bf16.
         """
         for other, choices in field.dtype_beside.items():
             if given.get(other) in choices:
                 return choices[given[other]][0]
-        sources = [*field.in_place_of, *(source.name for source in self.inputs)]
-        source = next((name for name in sources if given.get(name) in field.dtypes), None)
-        if source is None:
-            return field.dtypes[0]
-        scaled = any(other.name == f"{source}_scale" for other in self.fields)
-        return "bf16" if scaled and given[source].startswith("fp8") else given[source]
+        scales = {other.name for other in self.fields}
+        for source in (*field.in_place_of, *(source.name for source in self.inputs)):
+            dtype = given.get(source, "")
+            if f"{source}_scale" in scales and dtype.startswith(("fp8", "fp4")):
+                return "bf16"
+            if dtype in field.dtypes:
+                return dtype
+        return field.dtypes[0]
 
 
 def _required_first(fields: Iterable[Field]) -> tuple[Field, ...]:

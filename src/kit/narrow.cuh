@@ -67,6 +67,43 @@ __device__ __forceinline__ void e2m1_floats(const Vec<std::uint8_t, N / 2>& code
     }
 }
 
+// Element `index` of an array of e2m1.
+__device__ __forceinline__ float load_e2m1(const void* data, std::int64_t index) {
+    const Vec<std::uint8_t, 1> both{static_cast<const std::uint8_t*>(data)[index / 2]};
+    float two[2];
+    e2m1_floats(both, two);
+    return index % 2 == 0 ? two[0] : two[1];
+}
+
+// Two numbers of bf16 or fp16 in a register, times one.
+template <class T>
+__device__ __forceinline__ unsigned multiply_pair(unsigned pair, T factor) {
+    using Two = std::conditional_t<std::is_same_v<T, bf16>, __nv_bfloat162, __half2>;
+    Two two;
+    memcpy(static_cast<void*>(&two), &pair, 4);
+    two = __hmul2(two, Two(factor, factor));
+    memcpy(&pair, static_cast<const void*>(&two), 4);
+    return pair;
+}
+
+// Eight codes, the first in the lowest nibble, times a scale, as numbers of bf16 or fp16: exact where T has the products. A
+// code without its sign is the upper end of a number of T, 2^126 (bf16) or 2^14 (fp16) times smaller, as in e2m1_floats.
+template <class T>
+__device__ __forceinline__ uint4 scaled_e2m1(unsigned codes, T scale) {
+    constexpr bool kBf16 = std::is_same_v<T, bf16>;
+    constexpr int kShift = kBf16 ? 6 : 9;  // of a code's lowest bit
+    const auto lift = from_float<T>(kBf16 ? 0x1p126f : 0x1p14f);
+    unsigned pairs[4];  // codes i and i + 4
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const unsigned both = codes >> 4 * i;
+        pairs[i] = (both & 0x00070007u) << kShift | (both & 0x00080008u) << 12;
+        pairs[i] = multiply_pair<T>(multiply_pair<T>(pairs[i], lift), scale);
+    }
+    return {__byte_perm(pairs[0], pairs[1], 0x5410), __byte_perm(pairs[2], pairs[3], 0x5410),
+            __byte_perm(pairs[0], pairs[1], 0x7632), __byte_perm(pairs[2], pairs[3], 0x7632)};
+}
+
 // The values of elements [0, count) of N codes, from element `index` of an array on; the others are 0.
 template <class Code, int N>
 __device__ __forceinline__ void load_codes(const void* data, std::int64_t index, int count, bool aligned,
@@ -139,14 +176,25 @@ __device__ __forceinline__ CodeScale group_scale(DType codes, float amax, DType 
     return {__float_as_uint(scale), 1.0f / scale};
 }
 
-// The scale of the group of a row that has this column.
+// The scale of the group of a row that has this column: its bits, and what they say.
+__device__ __forceinline__ unsigned load_scale_bits(const GroupScales& from, std::int64_t row,
+                                                    std::int64_t column) {
+    const std::int64_t at = from.at(row, column / group_columns(from.dtype));
+    if (from.dtype == DType::fp32) return static_cast<const unsigned*>(from.data)[at];
+    return static_cast<const std::uint8_t*>(from.data)[at];
+}
+__device__ __forceinline__ float scale_value(DType scales, unsigned bits) {
+    if (scales == DType::fp32) return __uint_as_float(bits);
+    if (scales == DType::fp8_e4m3) {
+        e4m3 code;
+        code.__x = static_cast<__nv_fp8_storage_t>(bits);
+        return to_float(code);
+    }
+    return __uint_as_float(bits == 0 ? 0x00400000u : bits == 255 ? 0x7fffffffu : bits << 23);
+}
 __device__ __forceinline__ float load_group_scale(const GroupScales& from, std::int64_t row,
                                                   std::int64_t column) {
-    const std::int64_t at = from.at(row, column / group_columns(from.dtype));
-    if (from.dtype == DType::fp32) return static_cast<const float*>(from.data)[at];
-    if (from.dtype == DType::fp8_e4m3) return to_float(static_cast<const e4m3*>(from.data)[at]);
-    const unsigned code = static_cast<const std::uint8_t*>(from.data)[at];
-    return __uint_as_float(code == 0 ? 0x00400000u : code == 255 ? 0x7fffffffu : code << 23);
+    return scale_value(from.dtype, load_scale_bits(from, row, column));
 }
 
 // A tensor of codes with scales of groups, as kernels see it.

@@ -108,6 +108,15 @@ def linear(scales: np.ndarray, rows: int, groups: int) -> np.ndarray:
     return tiles.transpose(0, 3, 2, 1, 4).reshape(scales.shape)[:rows, :groups]
 
 
+def by_group(scales: np.ndarray, dtype: str, tiles: bool, rows: int, columns: int) -> np.ndarray:
+    """What multiplies each number of a matrix whose groups of columns have scales; `tiles`: as `swizzled` has them."""
+    count = GROUPS[dtype]
+    groups = decoded(scales, dtype)
+    if tiles:
+        groups = linear(groups, rows, -(-columns // count))
+    return groups.reshape(rows, -(-columns // count)).repeat(count, 1)[:, :columns]
+
+
 class _Narrow:
     """Values in fewer bits. Where they are exact fp32 numbers, so is all arithmetic that follows."""
 

@@ -97,6 +97,8 @@ def test_default_dtypes():
     assert default("rms_norm", x="bf16", weight="fp32") == "bf16"
     assert default("embedding", ids="int64", table="fp16") == "fp16"
     assert default("gemm", a="fp8_e4m3", b="fp8_e4m3", residual="bf16") == "bf16"
+    assert default("gemm", a="fp4_e2m1", b="fp4_e2m1", a_group_scale="fp8_e4m3", bias="fp16") == "bf16"
+    assert default("gemm", a="fp16", b="fp4_e2m1", b_group_scale="fp8_e4m3") == "fp16"
     assert default("quantize", x="bf16") == "fp8_e4m3"
     assert default("patch_im2col", image="uint8") == "fp32"
 
