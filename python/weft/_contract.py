@@ -236,7 +236,7 @@ class Contract:
 
         What another field's dtype says; else that of the first tensor that it may take the place of, else of the first
         input, whose dtype it may have; else the first of its own. What a scale of its own belongs to (gemm's a, with
-        a_scale) does not pass fewer bits on: codes without a scale are for the caller to ask for, so the result is bf16.
+        a_scale) does not pass fewer bits on: codes without a scale are for the caller to ask for, so that is bf16.
         """
         for other, choices in field.dtype_beside.items():
             if given.get(other) in choices:
