@@ -3,10 +3,13 @@ to notice its faults."""
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+LEFT_OUT = ROOT / "tests" / "reach" / "left_out.csv"
 # References are what kernels are held to, and kit/ptx is what an instruction means: both have tests of their own. The
 # calls into CUDA run on a GPU alone, where the same tests run. Guided fuzzing counts the marks of an instrumented copy,
 # and would count its own.
@@ -35,6 +38,7 @@ EVERY_OP = "--gtest_filter=*/EveryOp.*:*/WorkTable.*:*/DispatchTable.*:*/EveryLi
 # What tells of rungs, without running them.
 LESSONS = "--gtest_filter=Names.*:Ladder.*:LadderTool.*-LadderTool.Measures*:LadderTool.Verifies*"
 SAMPLE = 200  # mutants of a part of the library that are tried: there are thousands
+PYTHON_SAMPLE = 100  # of a part of the Python package, each in a process of its own
 
 
 @dataclass(frozen=True)
@@ -112,5 +116,71 @@ PARTS = {
 }
 
 
+@dataclass(frozen=True)
+class PythonArea:
+    """A part of the Python package: whatever is in its folder, or only beside the package's __init__."""
+
+    name: str
+    folder: str
+    test_files: tuple[str, ...]  # patterns
+    deep: bool = True
+    copied: tuple[str, ...] = ()  # files that tests run from a copy of theirs: all of them reach these
+    sample: int = PYTHON_SAMPLE
+
+    def files(self, included: Collection[Path] = ()) -> list[Path]:
+        paths = sorted((ROOT / self.folder).glob("**/*.py" if self.deep else "*.py"))
+        without = left_out()
+        return [path for path in paths if str(path.relative_to(ROOT)) not in without]
+
+    def owns(self, file: str) -> bool:
+        path = Path(file)
+        return path.is_relative_to(self.folder) if self.deep else path.parent == Path(self.folder)
+
+
+def left_out() -> dict[str, str]:
+    """Files of the package that no test here can run, each with the reason."""
+    with LEFT_OUT.open(newline="") as file:
+        return {row["file"]: row["reason"] for row in csv.DictReader(file)}
+
+
+def _python(
+    name: str, *tests: str, folder: str = "", deep: bool = True, copied: tuple[str, ...] = ()
+) -> PythonArea:
+    files = tuple(f"tests/{test}.py" for test in tests)
+    return PythonArea(f"python/{name}", folder or f"python/weft/{name}", files, deep, copied)
+
+
+# Of runs, and of the ladder; how pages look in a browser is no matter of the package's sources.
+REPORTS = (
+    *(f"bench/test_{name}" for name in ("evidence_*", "report_*", "rows", "sample")),
+    "python/test_learn",
+)
+PYTHON = {
+    part.name: part
+    for part in (
+        _python("binding", "python/test_*", "cli/test_*", folder="python/weft", deep=False),
+        _python("swap", "integrations/test_swap*"),
+        _python("transformers", "integrations/test_transformers*"),
+        _python("diffusers", "integrations/test_diffusers*"),
+        _python(
+            "hub",
+            "integrations/test_hub*",
+            copied=("python/weft/hub/_kernel.py", "python/weft/hub/layers.py"),
+        ),
+        _python("report", *REPORTS),
+        _python(
+            "bench", "bench/test_b*", "bench/test_rounding", "bench/test_sample", "integrations/test_models"
+        ),
+        _python("baselines", "bench/test_baselines", "bench/test_rounding", "bench/test_sample"),
+        _python("task", "task/test_*"),
+        _python("skill", "integrations/test_guides"),
+    )
+}
+
+
 def area(name: str) -> Area:
     return PARTS[name] if name in PARTS else _op(name)
+
+
+def either(name: str) -> Area | PythonArea:
+    return PYTHON[name] if name in PYTHON else area(name)

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from instrument.area import ROOT, Area
+from instrument.area import ROOT, Area, PythonArea
 from instrument.build import Failure, Instrumented, processor_time, tail
 from instrument.copy import Place
 
@@ -88,6 +89,14 @@ def batches(tests: Iterable[Test]) -> Iterator[list[Test]]:
         yield batch
 
 
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
 class Killers:
     """Which test found a mutant the last time, by what names the mutant when lines move: it is tried first, because it
     most likely finds it again. It only decides the order: what does not fail with the mutant has not found it."""
@@ -103,12 +112,12 @@ class Killers:
     def _name(mutant: Mutant) -> str:
         return f"{mutant.place.file}: {mutant.rule}: {mutant.place.site.text}"
 
-    def first(self, mutant: Mutant, tests: list[Test]) -> list[Test]:
+    def first(self, mutant: Mutant, tests: list[T]) -> list[T]:
         """Those of the tests that found it before, or one of its name."""
         known = self._known.get(self._name(mutant), [])
         return [test for name in known for test in tests if test.name == name]
 
-    def note(self, mutant: Mutant, test: Test) -> None:
+    def note(self, mutant: Mutant, test: Named) -> None:
         with self._lock:
             kept = [name for name in self._known.get(self._name(mutant), []) if name != test.name]
             self._known[self._name(mutant)] = [test.name, *kept][: self.MOST]
@@ -150,6 +159,7 @@ class Measured:
 
     def __init__(self, copy: Instrumented) -> None:
         self.copy = copy
+        self.folder = copy.folder
         self.places = copy.compiled()
         self.tests = sorted((self._baseline(*test) for test in self._names()), key=lambda test: test.seconds)
         marks = bytearray(len(self.tests[0].marks))
@@ -246,6 +256,6 @@ class Measured:
         return next((test for test in tests if test.name == name), tests[-1])
 
 
-def own(places: Iterable[Place], area: Area) -> list[Place]:
+def own(places: Iterable[Place], area: Area | PythonArea) -> list[Place]:
     """The places of the area itself, not of what it uses."""
     return [place for place in places if area.owns(place.file)]

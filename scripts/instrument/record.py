@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from instrument.area import PARTS, ROOT, Area, area, ops
+from instrument.area import PARTS, PYTHON, ROOT, Area, PythonArea, either, ops
 from instrument.measure import Mutant, Outcome
 
 FOLDER = ROOT / "tests" / "reach"
@@ -43,7 +43,7 @@ class Row:
 
     def is_complete(self) -> bool:
         """Whether each of its mutants, or of the sample of them, is known to be found, equivalent or a survivor."""
-        return 0 < min(self.mutants, area(self.op).sample or self.mutants) == self.tried
+        return 0 < min(self.mutants, either(self.op).sample or self.mutants) == self.tried
 
 
 def read() -> dict[str, Row]:
@@ -73,7 +73,7 @@ def write(row: Row) -> None:
         table.writerows(asdict(rows[op]) for op in sorted(rows))
 
 
-def sources(of: Area, included: set[Path]) -> str:
+def sources(of: Area | PythonArea, included: set[Path]) -> str:
     """A digest of what decides which branches the area has, and which its own cases reach."""
     paths = of.files(included)
     paths += [
@@ -109,7 +109,7 @@ class Listed:
         return key_of(mutant) in self.keys
 
     def write(self, op: str, mutants: Iterable[Mutant]) -> None:
-        kept = {key for key in self.keys if not area(op).owns(key[0])}
+        kept = {key for key in self.keys if not either(op).owns(key[0])}
         with self.path.open("w", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(("file", "what", "line"))
@@ -181,14 +181,15 @@ def parts_table(rows: Iterable[Row]) -> str:
     lines = ["| sources | mutants | tried | found | equivalent | score |", "|---|---:|---:|---:|---:|---:|"]
     for row in rows:
         score = (row.mutants, row.tried, row.found, row.equivalent) if row.mutants else ("",) * 4
-        lines.append(f"| `{area(row.op).folder}` | " + " | ".join(map(str, score)) + f" | {row.score()} |")
+        lines.append(f"| `{either(row.op).folder}` | " + " | ".join(map(str, score)) + f" | {row.score()} |")
     return "\n".join(lines)
 
 
 def rendered(page: str) -> str:
     """The page with its tables: by op, and by part of the library."""
     rows = read()
-    shown = [table(rows.get(op, Row(op)) for op in ops()), parts_table(rows.get(at, Row(at)) for at in PARTS)]
+    parts = [rows.get(at, Row(at)) for at in (*PARTS, *PYTHON)]
+    shown = [table(rows.get(op, Row(op)) for op in ops()), parts_table(parts)]
     pieces = page.split(BEGIN)
     for i, text in enumerate(shown, 1):
         pieces[i] = f"\n\n{text}\n\n{END}{pieces[i].split(END)[1]}"

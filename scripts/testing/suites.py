@@ -149,7 +149,7 @@ def planted_parts(everything: bool) -> Parts:
 
 
 # Of what the tests reach and notice: how long another op, or another mutant, is started.
-COVERAGE_SECONDS, MUTANT_SECONDS, MUTANTS_AN_OP = 90, 90, 20
+COVERAGE_SECONDS, MUTANT_SECONDS, PYTHON_SECONDS, MUTANTS_AN_OP = 90, 90, 30, 20
 
 
 def coverage_parts(everything: bool) -> Parts:
@@ -189,12 +189,15 @@ def coverage(everything: bool) -> Callable[[Path, Sequence[str]], dict[str, Coun
 
 def mutants(everything: bool) -> Callable[[Path], Count]:
     sampled = ["--recorded", "--sample", str(MUTANTS_AN_OP), "--seconds", str(MUTANT_SECONDS)]
-    command = [sys.executable, str(ROOT / "scripts/mutants"), *([] if everything else sampled)]
-    return lambda log: one(call(command, log))
+    command = [sys.executable, str(ROOT / "scripts/mutants")]
+    if everything:
+        return lambda log: one(call(command, log))
+    of_python = [*command, *sampled, "--python", "--seconds", str(PYTHON_SECONDS)]
+    return lambda log: one(call([*command, *sampled], log) or call(of_python, log))
 
 
 def mutant_parts(everything: bool) -> Parts:
-    read = keys.of_tree(only=("scripts/mutants", "scripts/instrument/*", "tests/reach/*", "tests/ops/*"))
+    read = keys.of_tree(only=("scripts/mutants", "scripts/instrument/*", "tests/*", "python/*"))
     return {WHOLE: keys.digest(str(everything), read, keys.of_programs(BUILD / "release"))}
 
 

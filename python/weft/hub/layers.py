@@ -48,11 +48,23 @@ class RMSNorm(_Layer):
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         eps, offset, rounding = _norm(self)
         weight, bias = getattr(self, "weight", None), getattr(self, "bias", None)
-        dtype = hidden_states.dtype
-        if rounding == "eager_cast" and weight is not None:
-            dtype = torch.promote_types(dtype, weight.dtype)  # its last step is weight * row
+        if (
+            rounding == "eager_cast"
+            and weight is not None
+            and (offset or weight.dtype != hidden_states.dtype)
+        ):
+            # Its last step is weight * row, which the op has without an offset and for one dtype alone.
+            row: torch.Tensor = weft.rms_norm(hidden_states, eps=eps, rounding="eager")
+            scale: torch.Tensor = weight + offset if offset else weight
+            return row * scale
         result: torch.Tensor = weft.rms_norm(
-            hidden_states, weight, bias, eps=eps, weight_offset=offset, rounding=rounding, out_dtype=dtype
+            hidden_states,
+            weight,
+            bias,
+            eps=eps,
+            weight_offset=offset,
+            rounding=rounding,
+            out_dtype=hidden_states.dtype,
         )
         return result
 

@@ -113,7 +113,9 @@ def _time_problems(row: Row) -> Iterator[str]:
         return
     if row.get("checked") is not True:
         yield "has times, but was not checked"
-    if not isinstance(us, dict) or set(us) != set(STATISTICS):
+    if not isinstance(us, dict):
+        return  # that is said of the field
+    if set(us) != set(STATISTICS):
         yield f"us holds {', '.join(sorted(us))}"
         return
     if not all(map(_is_number, us.values())) or not us["min"] > 0:

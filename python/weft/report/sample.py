@@ -152,6 +152,10 @@ def text(found: Iterable[Comparison], of_floor: bool = False) -> str:
     return "\n".join(lines)
 
 
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def markdown(found: Iterable[Comparison]) -> Iterator[str]:
     """The section of docs/performance.md."""
     found = list(found)
@@ -166,12 +170,11 @@ def markdown(found: Iterable[Comparison]) -> Iterator[str]:
         yield "|---|---|---:|---:|---:|---:|"
         seeds = [("seed", str(seed), part) for seed, part in by_seed(of)]
         for feature, value, part in [*seeds, *by_feature(of)]:
-            yield (
-                f"| {feature} | {value} | {part.cases} | {part.mean:.2f} | {part.p10:.2f} | {100 * part.under:.0f} % |"
-            )
+            means = f"{part.mean:.2f} | {part.p10:.2f} | {100 * part.under:.0f} %"
+            yield f"| {feature} | {_cell(value)} | {part.cases} | {means} |"
         yield ""
         yield "| worst | " + ("share of the floor" if of_floor else "against") + " | ratio |\n|---|---|---:|"
         for entry in of[:10]:
             name = (entry.case.weft or {"name": ""})["name"] if of_floor else entry.rival
-            yield f"| `{entry.case.case}` | {name.replace('|', chr(92) + '|')} | {entry.ratio:.2f} |"
+            yield f"| `{entry.case.case}` | {_cell(name)} | {entry.ratio:.2f} |"
         yield ""

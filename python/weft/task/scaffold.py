@@ -85,6 +85,11 @@ class Plan:
     precision: str = "double"
     language: str = "python"
 
+    @property
+    def written(self) -> list[dict[str, Any]]:
+        """In the spec's order: what a call updates, then its outputs."""
+        return [f for f in self.inputs if f.get("updated")] + self.outputs
+
 
 def operand(text: str) -> dict[str, Any]:
     """x=bf16[S,D] as task.toml has it."""
@@ -149,7 +154,7 @@ def _tolerances(plan: Plan) -> str:
             str(dtype), {"atol": 2e-2, "rtol": 1e-2}
         )
 
-    return "\n".join(f"{output['name']} = {toml(of(output))}" for output in plan.outputs)
+    return "\n".join(f"{output['name']} = {toml(of(output))}" for output in plan.written)
 
 
 def task_toml(plan: Plan) -> str:
@@ -238,11 +243,13 @@ def from_contract(lines: list[str], plan: Plan) -> None:
     axes = {f["name"]: str(f["axes"]).split() for f in contract["fields"]}
     plan.rows = [{} for _ in cases]
     present = cases[0]["tensors"]
-    for name in (f["name"] for f in contract["fields"] if f["name"] in present):
-        tensor = present[name]
-        words = _axis_names(axes[name], len(tensor["shape"]))
+    named = {name: _axis_names(axes[name], len(present[name]["shape"])) for name in axes if name in present}
+    known = {word for words in named.values() for word in words if word.isidentifier()}
+    for name, found in named.items():
+        tensor, words = present[name], [_axis(word, f"{name}{i}", known) for i, word in enumerate(found)]
         for row, case in zip(plan.rows, cases, strict=True):
-            row |= dict(zip(words, case["tensors"][name]["shape"], strict=True))
+            sizes = zip(words, case["tensors"][name]["shape"], strict=True)
+            row |= {word: size for word, size in sizes if word.isidentifier()}
         entry = {"name": name, "dtype": tensor["dtype"], "shape": " ".join(words)}
         if roles[name] == "out":
             plan.outputs.append(entry)
@@ -256,15 +263,25 @@ def from_contract(lines: list[str], plan: Plan) -> None:
     written = "".join(
         f', {f["name"]}_dtype="{f["dtype"]}"' for f in plan.outputs if f["dtype"] != plan.inputs[0]["dtype"]
     )
+    call = f"weft.{op}({passed}{asked}{written})"
+    order = [f["name"] for f in plan.written]  # weft's results have another
+    several = f"results = {call}\n    return {', '.join(f'results.{name}' for name in order)}"
     plan.reference = (
         f'"""The executable specification of weft\'s {op}, on the CPU."""\n\nimport weft\n\n\n'
         f"def reference({', '.join(names)}{', *, ' if plan.options else ''}{', '.join(plan.options)}):\n"
-        f"    return weft.{op}({passed}{asked}{written})\n"
+        f"    {several if len(order) > 1 else f'return {call}'}\n"
     )
 
 
 def _optional(contract: dict[str, Any], name: str) -> bool:
     return bool(next(f for f in contract["fields"] if f["name"] == name).get("optional"))
+
+
+def _axis(word: str, own: str, known: set[str]) -> str:
+    """An axis as task.toml has it: a name, a number, or what follows from names that rows have; else a name of its
+    own."""
+    follows = set(re.findall(r"[a-z]\w*", word)) <= known  # which neither ceil() nor pad() does
+    return word if follows else own
 
 
 def _axis_names(words: list[str], rank: int) -> list[str]:

@@ -45,7 +45,7 @@ def _from_git(url: str, branch: str, commit: str, files: Sequence[str]) -> dict[
         folder = Path(name)
         _git("init", "-q", folder=folder)
         deep = [] if Path(url).exists() else ["--filter=blob:none"]
-        _git("fetch", "-q", *deep, str(Path(url).resolve()) if deep == [] else url, branch, folder=folder)
+        _git("fetch", "-q", *deep, url, branch, folder=folder)
         return {file: _git("show", f"{commit}:{file}", folder=folder) for file in files}
 
 
@@ -62,10 +62,12 @@ def _origin(url: str) -> str:
 
 def git(url: str, branch: str, commit: str, files: Sequence[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Files of a branch's newest commit, or of an older one."""
-    branch, newest = _branch_head(url, branch)
+    # Git would look for a relative folder from the top of the repository around it.
+    place = str(Path(url).resolve()) if Path(url).exists() else url
+    branch, newest = _branch_head(place, branch)
     chosen = commit or newest
     origin = {"kind": "git", "url": _origin(url), "branch": branch, "commit": chosen}
-    return origin, _from_git(url, branch, chosen, files)
+    return origin, _from_git(place, branch, chosen, files)
 
 
 def _license(found: metadata.PackageMetadata) -> str:

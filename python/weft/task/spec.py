@@ -85,8 +85,8 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
                 )
             case ast.BoolOp(op=op, values=parts):
                 return (all if isinstance(op, ast.And) else any)(of(part) for part in parts)
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return not of(inner)
+            case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=inner):
+                return not of(inner) if isinstance(op, ast.Not) else -of(inner)
         raise Usage(f"'{text}': expected arithmetic and comparisons of the row's names")
 
     try:
