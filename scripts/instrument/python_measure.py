@@ -149,8 +149,9 @@ class PythonMeasured:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.texts = {str(path.relative_to(ROOT)): path.read_text() for path in area.files()}
         found = [(file, *site) for file, text in self.texts.items() for site in PythonFinder(text).sites()]
-        self.places = [Place(i, file, site) for i, (file, site, _) in enumerate(found)]
-        self.lines = [lines for _, _, lines in found]
+        self.places = [Place(i, file, site) for i, (file, site, _, _) in enumerate(found)]
+        self.lines = [lines for _, _, lines, _ in found]
+        self.around = [around for *_, around in found]
         self.trees = [Tree() for _ in range(CORES)]
         atexit.register(self.close)
         self._free: queue.Queue[Tree] = queue.Queue()
@@ -172,10 +173,13 @@ class PythonMeasured:
         return digest([*sorted(trees), ROOT / "build" / "release" / "libweft_ffi.so"])
 
     def reaching(self, mutant: Mutant) -> list[PythonTest]:
-        """The tests that may notice it: first those that run it themselves, the quick ones before others."""
+        """The tests that may notice it: first those that run it themselves, the quick ones before others. Of a line
+        that nobody runs, those of its function: torch.compile reads what Python does not run."""
         file, lines = mutant.place.file, set(self.lines[mutant.place.id])
         if file in self.area.copied:
             return sorted(self.tests, key=lambda test: test.seconds)
+        if not any(lines & (test.own.get(file, set()) | test.shared.get(file, set())) for test in self.tests):
+            lines = set(self.around[mutant.place.id])
         own = [test for test in self.tests if lines & test.own.get(file, set())]
         others = [test for test in self.tests if test not in own and lines & test.shared.get(file, set())]
         near = [test for test in others if file in test.own]

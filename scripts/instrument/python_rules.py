@@ -93,15 +93,16 @@ class PythonFinder:
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
         self.left_out = {id(node) for root in self._unread() for node in ast.walk(root)}
 
-    def sites(self) -> list[tuple[Site, range]]:
-        """Each with the lines of which one is run where its fault is."""
-        found: dict[tuple[int, int, str], tuple[Site, range]] = {}
+    def sites(self) -> list[tuple[Site, range, range]]:
+        """Each with the lines of which one is run where its fault is, and those of the function around it."""
+        found: dict[tuple[int, int, str], tuple[Site, range, range]] = {}
         for node in ast.walk(self.tree):
             if id(node) in self.left_out:
                 continue
             for fault in self._faults(node):
                 if site := self._site(*fault):
-                    found.setdefault((site.start, site.end, site.edits[0][1]), (site, self._reach(fault[1])))
+                    held = site, self._reach(fault[1]), self._around(fault[1])
+                    found.setdefault((site.start, site.end, site.edits[0][1]), held)
         return sorted(found.values(), key=lambda at: (at[0].start, at[0].end, at[0].rules))
 
     def _unread(self) -> Iterator[ast.AST]:
@@ -333,3 +334,10 @@ class PythonFinder:
         if isinstance(node, Function):
             return range(body[0].lineno, end + 1)
         return range(node.lineno, max(body[0].lineno, node.lineno + 1))
+
+    def _around(self, target: ast.AST) -> range:
+        """The body of the function that it is in; nothing outside of functions."""
+        node: ast.AST | None = target
+        while node is not None and not isinstance(node, Function):
+            node = self.parents.get(node)
+        return range(node.body[0].lineno, (node.end_lineno or 0) + 1) if node else range(0)

@@ -21,7 +21,7 @@ from tests.paths import ROOT
 def planted(text: str) -> dict[str, set[str]]:
     """What the source becomes with each fault, by its rule."""
     found: dict[str, set[str]] = {}
-    for site, _ in PythonFinder(text).sites():
+    for site, *_ in PythonFinder(text).sites():
         changed = text[: site.start] + site.edits[0][1] + text[site.end :]
         found.setdefault(site.rules[0], set()).add(ast.unparse(ast.parse(changed)))
     return found
@@ -92,7 +92,7 @@ def test_the_faults_of_a_source(text: str, faults: dict[str, str]) -> None:
 
 def test_every_fault_of_a_module_is_another_program() -> None:
     text = (ROOT / "python" / "weft" / "report" / "chain.py").read_text()
-    for site, lines in PythonFinder(text).sites():
+    for site, lines, _ in PythonFinder(text).sites():
         changed = text[: site.start] + site.edits[0][1] + text[site.end :]
         compile(changed, "changed", "exec")
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text)), site.rules
@@ -101,11 +101,13 @@ def test_every_fault_of_a_module_is_another_program() -> None:
 
 def test_a_fault_is_reached_where_its_statement_runs() -> None:
     text = "def f(\n    a=1,\n):\n    if (\n        a > 2\n    ):\n        b(\n            3\n        )\n    return 4\n"
-    reached = {site.rules[0]: lines for site, lines in PythonFinder(text).sites()}
+    reached = {site.rules[0]: lines for site, lines, _ in PythonFinder(text).sites()}
     assert reached["a constant off by one: 1"] == range(4, 11), "a default matters in the body"
     assert reached["a comparison: >= for >"] == range(4, 7)
     assert reached["a constant off by one: 3"] == range(7, 10)
     assert reached["None returned: 4"] == range(10, 11)
+    (around,) = {around for *_, around in PythonFinder(text).sites() if around.start}
+    assert around == range(4, 11)
 
 
 MODULE = """import functools
