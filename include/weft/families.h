@@ -1,6 +1,7 @@
 // Fields, options and rules that a family of ops shares, described once: `Describe::with(family::...)`.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,13 @@
 #include "weft/narrow.h"
 
 namespace weft::family {
+
+// The columns of a group, by the dtype of its scale.
+inline DTypeSizes group_sizes(std::initializer_list<DType> scales) {
+    DTypeSizes sizes;
+    for (const DType dtype : scales) sizes.emplace_back(dtype, group_columns(dtype));
+    return sizes;
+}
 
 // The scales of the tensor `codes`, which may be stored in fewer bits: for the tensor, for each row, or for groups of a
 // row's columns (weft/narrow.h), of which NVFP4's stand under the tensor's. `columns` is their axis. `found`: out where
@@ -27,10 +35,8 @@ void narrow_scales(Describe<Op>& op, const char* codes, const std::string& colum
     const auto of_groups = [&](const char* name, Tensor Op::* member, const std::string& axes,
                                const char* meaning, Layout layout) -> Describe<Op>& {
         const DType fp32 = DType::fp32, ue4m3 = DType::fp8_e4m3, ue8m0 = DType::ue8m0;
-        DTypeSizes sizes;
-        for (const DType dtype : {fp32, ue4m3, ue8m0}) sizes.emplace_back(dtype, group_columns(dtype));
         return scale(name, member, axes, {fp32, ue4m3, ue8m0}, meaning, layout)
-            .sizes_by_dtype("group", std::move(sizes))
+            .sizes_by_dtype("group", group_sizes({fp32, ue4m3, ue8m0}))
             .dtype_beside(codes, {{DType::fp8_e4m3, {fp32, ue8m0}},
                                   {DType::fp8_e5m2, {fp32, ue8m0}},
                                   {DType::fp4_e2m1, {ue4m3, ue8m0}}})

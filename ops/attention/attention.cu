@@ -68,7 +68,7 @@ void launch_attention(const Attention& op, Context& context) {
     const auto launch = [&](auto as_bf16, auto as_half) {
         (bf16 ? as_bf16 : as_half)(p, config, blocks, context.stream());
     };
-    if (attention::is_ragged(op)) {
+    if (problem.ragged) {
         launch(launch_flash<kit::bf16, true, true>, launch_flash<kit::half, true, true>);
     } else if (problem.options) {
         launch(launch_flash<kit::bf16, true, false>, launch_flash<kit::half, true, false>);

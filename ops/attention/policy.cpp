@@ -36,10 +36,10 @@ Problem::Problem(const Attention& op)
     : head_dim(op.q.dim(3)),
       group(op.k.dim(2) == 0 ? 0 : op.q.dim(2) / op.k.dim(2)),
       window(op),
-      options(has_options(op)) {
+      options(has_options(op)),
+      ragged(op.block_table || op.cu_seqlens_q) {
     const Extent extent(op);
     heads = extent.sequences * op.k.dim(2), rows = extent.queries * group, keys = extent.keys;
-    if (op.block_table) page_size = op.k.dim(1);
     if (!op.cu_seqlens_q) return;
     const std::int64_t shares = std::max<std::int64_t>(extent.sequences, 1);
     sequences = extent.sequences, all_rows = rows;
@@ -55,8 +55,6 @@ std::int64_t Problem::block_keys(std::int64_t block_rows, std::int64_t tile) con
         std::min(tokens + window.right, all);                    // the last key is the last query's position
     return std::min(keys, window.left + from_first + tile - 1);  // it may begin at a tile's last key
 }
-
-bool is_ragged(const Attention& op) { return op.block_table || op.cu_seqlens_q; }
 
 bool has_options(const Attention& op) {
     const Window window(op);

@@ -60,19 +60,16 @@ struct Problem {
     std::int64_t group = 1;                                    // query heads of a key head
     Window window;
     bool options = false;  // has_options
+    bool ragged = false;   // keys in pages, or packed sequences: kernels of their own
     // Of packed sequences, of which the heads above are all; rows and keys are then those of one of usual length.
     std::int64_t sequences = 0, all_rows = 0;
-    std::int64_t page_size = 0;  // of keys in pages
     Problem() = default;
     explicit Problem(const Attention& op);
-    bool ragged() const { return sequences > 0 || page_size > 0; }
     // Keys in the tiles that a block of so many rows goes through, at most.
     std::int64_t block_keys(std::int64_t rows, std::int64_t tile) const;
     friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-// Whether keys are in pages or sequences packed, which has a kernel of its own.
-bool is_ragged(const Attention& op);
 // Whether a call needs kernels with options: more than causality and masks of keys.
 bool has_options(const Attention& op);
 const char* decline(const Attention& op, const DeviceInfo& device);

@@ -67,7 +67,7 @@ void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& c
     if (partials != nullptr) set_partials(p, partials);
     p.clustered = config.clustered;
     if (!op.cu_seqlens_q) set_near_heads(p, attention::near_heads(problem, context.info()));
-    if (op.block_table) p.page_keys = config.tile.page_keys(problem.page_size);
+    if (op.block_table) p.page_keys = config.tile.page_keys(op.k.dim(1));
     p.hides_values = op.kv_lengths || op.key_mask || op.cu_seqlens_k;
     p.blocks = static_cast<unsigned>(attention::blocks(problem, config));
     // A cluster works once; a block alone goes on with other rows.
@@ -77,7 +77,7 @@ void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& c
     const auto launch = [&](auto as_bf16, auto as_half) {
         (bf16 ? as_bf16 : as_half)(p, op, config, grid, context.stream());
     };
-    if (problem.ragged()) {
+    if (problem.ragged) {
         launch(launch_wgmma_as<kit::bf16, false, true>, launch_wgmma_as<kit::half, false, true>);
     } else if (problem.options) {
         launch(launch_wgmma_as<kit::bf16, true, false>, launch_wgmma_as<kit::half, true, false>);

@@ -22,7 +22,7 @@ WgmmaTile tile_of(const Problem& problem) {
     const auto next = [&](const auto& compiled) {
         return WgmmaTile{*std::ranges::lower_bound(compiled, static_cast<int>(problem.head_dim))};
     };
-    if (problem.ragged()) return next(kWgmmaRaggedHeadDims);
+    if (problem.ragged) return next(kWgmmaRaggedHeadDims);
     return problem.options ? next(kWgmmaOptionHeadDims) : next(kWgmmaHeadDims);
 }
 
@@ -44,12 +44,12 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (op.key_limits) return "key_limits are no part of this kernel";
-    if (problem.ragged() && problem.options)
+    if (problem.ragged && problem.options)
         return "pages and packed sequences have no windows, cap or sinks in this kernel";
     if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
-    if (op.block_table && tile_of(problem).page_keys(problem.page_size) % kSwizzledRows != 0)
+    if (op.block_table && tile_of(problem).page_keys(op.k.dim(1)) % kSwizzledRows != 0)
         return "pages must hold whole eight keys, which a box brings";
     if (op.k.numel() == 0) return "there are no pages, and a tensor map has no empty axis";
     return nullptr;
@@ -90,7 +90,7 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
         best = expected;
         config.splits = static_cast<int>(splits), config.clustered = false;
     }
-    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && !problem.ragged() &&
+    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && !problem.ragged &&
         problem.rows > config.rows) {
         config.tile.warpgroups = 3;
         config.rows = config.tile.whole_rows(static_cast<int>(problem.group));

@@ -6,8 +6,7 @@
 #include <string>
 
 #include "weft/activation.h"
-#include "weft/contract.h"
-#include "weft/narrow.h"
+#include "weft/families.h"
 
 namespace weft {
 
@@ -79,20 +78,11 @@ inline std::optional<Violation> gemm_packed(const Gemm& op) {
         if (!of.codes || of.codes.dtype != DType::fp4_e2m1) continue;
         if (!of.groups && !of.swizzled)
             return Violation{of.scale, "expected this or the swizzled one for fp4_e2m1, got neither"};
-        if (of.groups && !leading_stride(of.groups, 1))
-            return Violation{of.scale, "the leading axes must fold into rows of one stride"};
         const int last = of.codes.rank - 1;
         if (of.codes.shape[last] > 1 && of.codes.stride[last] != 1)
             return Violation{of.name, "expected fp4_e2m1 with k contiguous, got " + to_string(of.codes)};
     }
     return std::nullopt;
-}
-
-// The columns of a group, by the dtype of its scale.
-inline DTypeSizes group_sizes(std::initializer_list<DType> scales) {
-    DTypeSizes sizes;
-    for (const DType dtype : scales) sizes.emplace_back(dtype, group_columns(dtype));
-    return sizes;
 }
 
 // A scale of the groups of an operand of four bits, fp8_e4m3 (NVFP4) or ue8m0 (MX), which lies along the axes `axes`. `group`:
@@ -104,7 +94,7 @@ inline Describe<Gemm>& gemm_packed_scale(Describe<Gemm>& op, const std::string& 
     return op.in(operand + name, member, axes, {DType::fp8_e4m3, DType::ue8m0}, meaning)
         .optional()
         .layout(layout)
-        .sizes_by_dtype(group, group_sizes({DType::fp8_e4m3, DType::ue8m0}))
+        .sizes_by_dtype(group, family::group_sizes({DType::fp8_e4m3, DType::ue8m0}))
         .dtype_beside(operand, {{DType::fp4_e2m1, {DType::fp8_e4m3, DType::ue8m0}}})
         .fill(Fill::scale());
 }
@@ -198,7 +188,7 @@ inline void gemm_group_scales(Describe<Gemm>& op) {
           "(fp8_e4m3) or 32 (ue8m0); may be column-major")
         .optional()
         .layout(Layout::strided)
-        .sizes_by_dtype("a_group", group_sizes({DType::fp32, DType::fp8_e4m3, DType::ue8m0}))
+        .sizes_by_dtype("a_group", family::group_sizes({DType::fp32, DType::fp8_e4m3, DType::ue8m0}))
         .dtype_beside("a", {{DType::fp8_e4m3, {DType::fp32}},
                             {DType::fp8_e5m2, {DType::fp32}},
                             {DType::fp4_e2m1, {DType::fp8_e4m3, DType::ue8m0}}})
