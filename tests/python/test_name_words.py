@@ -93,16 +93,32 @@ def test_jax_takes_what_it_can_make_an_array_of() -> None:
         np.testing.assert_array_equal(np.asarray(out), a[:, :3])
 
 
+def test_jax_s_dtypes_that_weft_lacks_are_named() -> None:
+    jax = pytest.importorskip("jax")
+    with pytest.raises(TypeError, match=r"^x: weft has no dtype complex64$"):
+        weft.softmax(jax.numpy.zeros((2, 4), np.complex64), out_dtype="fp32")
+
+
+def test_results_of_a_name_have_one_type() -> None:
+    torch = pytest.importorskip("torch")
+    x, weight, gate = (torch.ones(*shape) for shape in ((3, 32), (32,), (3, 32)))
+    rows = [
+        weft.names.fused_norm_tanh_mul_add_norm_scale(x, weight, None, x, x, None, None, gate)
+        for _ in range(2)
+    ]
+    assert type(rows[0]) is type(rows[1]) and rows[0]._fields == ("y", "y2")
+
+
 def test_a_backslash_in_help_is_one_in_a_stub() -> None:
     class Made:
-        name, contract = "made", replace(MADE, formula="a \\ b")
+        name, contract = "made", replace(MADE, formula="a \\n b")
         positional, defaults = ("x",), {"x": None}
 
     made: Any = Made()
     text = stubs._function(made, "_Array", None)
     names: dict[str, Any] = {"_Array": Any, "_DType": Any}
     exec(text, names)
-    assert names["made"].__doc__.splitlines()[0] == "a \\ b"
+    assert names["made"].__doc__.splitlines()[0] == "a \\n b"
 
 
 def test_host_cost_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

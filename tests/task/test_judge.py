@@ -185,6 +185,10 @@ def test_contents_are_as_the_spec_says(tmp_path: Path) -> None:
     }
     assert 1 <= strange["state"] <= 1 and 1 <= strange["x"] <= 64 * 32 // 400
     assert special["state"].isnan().sum() == 1
+    once_more = contents(task, special=True).inputs
+    assert all(
+        torch.equal(operands._bytes(special[name]), operands._bytes(once_more[name])) for name in special
+    )
 
 
 def test_a_right_result_and_wrong_ones(tmp_path: Path) -> None:

@@ -122,6 +122,14 @@ def test_what_a_page_has_where_there_is_more_or_less(task: Task, recorded: dict[
         report.render(task, side)
 
 
+def test_an_attempt_without_a_right_result(task: Task, recorded: dict[str, Any]) -> None:
+    recorded["rows"] += of_run("r4", {"a": None})
+    (*_, last) = report.attempts(task, task.candidates["one"])
+    assert (last["mean"], last["worst"], last["rows"]) == (None, None, 0)
+    text = report.render(task, task.candidates["one"])
+    assert "| `r4` | 2026-01-02T03:04 | current | 0 | - | - | out[0]: got 1 |" in text
+
+
 def test_attempts(task: Task, recorded: dict[str, Any]) -> None:
     found = report.attempts(task, task.candidates["one"])
     assert [(a["run"], a["of"], a["rows"], a["lock"], a["sources"]) for a in found] == [
@@ -180,5 +188,6 @@ def test_the_command_and_the_page_with_pictures(task: Task, recorded: dict[str, 
         ("b", pytest.approx(8 / 8.1), 1.0, "level"),
         ("c", None, 0, ""),
     ]
+    assert data["rows"][0]["candidate"]["median"] == 4.0
     assert data["rows"][2]["candidate"] is None and data["rows"][0]["baseline"]["median"] == 8.0
     assert get_plotlyjs()[:200] in page and "/*PLOTLY*/" not in page

@@ -41,6 +41,13 @@ def test_a_baseline_from_a_folder_beside_the_task_in_a_repository(
     ])  # fmt: skip
 
 
+def test_a_repository_on_no_branch(made: Made) -> None:
+    git(made.upstream, "checkout", "-q", "--detach")
+    outcome = made.call("baseline", "--git", str(made.upstream), "--file", "ops.py")
+    assert outcome.code == 0, told(outcome)
+    assert source.read(made.task)["branch"] == "HEAD"
+
+
 def test_a_baseline_from_a_wheel(made: Made, tmp_path: Path) -> None:
     path = tmp_path / "ops-1.5-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:

@@ -244,6 +244,8 @@ def test_what_is_said_of_a_task_without_parts(tmp_path: Path) -> None:
     with pytest.raises(Usage) as raised:
         load(written(tmp_path, TOML[:begin] + TOML[end:]))
     assert str(raised.value) == f"{tmp_path / 'task.toml'} has no [workloads]"
+    with pytest.raises(Usage, match=r"every \[\[workloads\]\] has a name$"):
+        load(written(tmp_path, TOML[:begin] + '[workloads]\nname = "a"\n' + TOML[end:]))
     small = TOML[: TOML.index("[grid]")]
     task = load(written(tmp_path, small))
     assert list(task.grid()) == [] and task.candidates == {}
