@@ -1,6 +1,7 @@
 // gemm through cuBLASLt, loaded when first needed. No vendor header here: the launchers see plain functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "ops/gemm/gemm.h"
@@ -9,6 +10,9 @@
 #include "weft/op.h"
 
 namespace weft::gemm {
+
+// What it may ask of a context's scratch memory, from the beginning on.
+inline constexpr std::size_t kWorkspace = std::size_t{64} << 20;
 
 // Why cuBLASLt can't take the call by its documented limits, whether or not it is installed; null where it
 // can.

@@ -5,13 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "ops/gemm/cublaslt.h"
 #include "ops/gemm/cublaslt_library.h"
 #include "ops/gemm/gemm.h"
 #include "weft/context.h"
 
 namespace weft::gemm {
-
-inline constexpr std::size_t kWorkspace = std::size_t{64} << 20;
 
 struct Plan {
     CublasLtDesc desc;

@@ -1,4 +1,8 @@
 // gemm's launchers and the order in which implementations are asked.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "kit/launch.h"
 #include "ops/gemm/arguments.cuh"
 #include "ops/gemm/cublaslt.h"
@@ -7,8 +11,11 @@
 #include "ops/gemm/policy.h"
 #include "ops/gemm/skinny.h"
 #include "ops/gemm/skinny_launch.h"
+#include "ops/gemm/unpacked.h"
+#include "ops/gemm/unpacked_launch.h"
 #include "ops/gemm/wgmma.h"
 #include "ops/gemm/wgmma_launch.h"
+#include "weft/memory.h"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -25,12 +32,6 @@ Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, i
 static_assert(gemm::shared_bytes(gemm::MmaConfig::Tile::large) == Large::kSharedBytes &&
               gemm::shared_bytes(gemm::MmaConfig::Tile::small) == Small::kSharedBytes &&
               gemm::shared_bytes(gemm::MmaConfig::Tile::flat) == Flat::kSharedBytes);
-
-PackedOperand packed(const Tensor& t, int64_t rows, int64_t length, int64_t stride,
-                     const gemm::ScalesAlong& scales) {
-    if (!t || t.dtype != DType::fp4_e2m1) return {};
-    return {t.data, rows, length, stride, kit::rows_aligned(t, 8), scales.groups};
-}
 
 template <class T, class Shape, Weights kWeights>
 void launch_shape(const MmaArguments& args, Context& context) {
@@ -75,9 +76,11 @@ void launch_mma(const Gemm& op, Context& context) {
     };
     args.b = weights(op.b, p.b);
     if (op.up) args.up = weights(op.up, p.up);
-    args.packed_a = packed(op.a, p.m, p.k, p.a_stride, gemm::scales_of_a(op));
-    args.packed_b = packed(op.b, p.n, p.k, p.b.row, gemm::scales_of_b(op));
-    args.packed_up = packed(op.up, p.n, p.k, p.up.row, gemm::scales_of_up(op));
+    args.packed_a = packed_operand(op.a, p.m, p.k, p.a_stride, gemm::scales_of_a(op));
+    args.packed_b = packed_operand(op.b, p.n, p.k, p.b.row, gemm::scales_of_b(op));
+    args.packed_up = packed_operand(op.up, p.n, p.k, p.up.row, gemm::scales_of_up(op));
+    args.plain = args.packed_b.plain && (!op.up || args.packed_up.plain) &&
+                 (args.packed_a.data == nullptr || args.packed_a.plain);
     args.scales = scales_within(op);
     args.epilogue = epilogue_of(op, p);
     args.m = p.m;
@@ -126,15 +129,84 @@ std::string describe_wgmma(const Gemm& op, const DeviceInfo& device) {
 const char* never_decline(const Gemm&, const DeviceInfo&) { return nullptr; }
 std::string describe_fma(const Gemm&, const DeviceInfo&) { return "64x64 fp32 multiply-adds"; }
 
+// Who multiplies numbers of 16 bits that were codes, in the order of asking. The last takes them all.
+constexpr Implementation<Gemm> kWgmma{"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
+    kMma{"mma_sync", gemm::mma_decline, describe_mma, launch_mma};
+#if defined(WEFT_EMULATOR)
+constexpr Implementation<Gemm> kOfNumbers[] = {kWgmma, kMma};
+#else
+constexpr Implementation<Gemm> kCublaslt{"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config,
+                                         gemm::cublaslt_launch, gemm::cublaslt_prepare};
+constexpr Implementation<Gemm> kOfNumbers[] = {kCublaslt, kWgmma, kMma};
+#endif
+
+// The first that does not decline.
+const Implementation<Gemm>& of_numbers(const Gemm& product, const DeviceInfo& device) {
+    const auto takes = [&](const auto& i) { return i.decline(product, device) == nullptr; };
+    return *std::find_if(std::begin(kOfNumbers), std::end(kOfNumbers) - 1, takes);
+}
+// The same in a context, where its library may decline as well. A context that leaves the library out wants none of its
+// roundings; one that leaves out weft's own kernels names one to compare, and that may be this.
+std::pair<const Implementation<Gemm>&, Readiness> of_numbers(const Gemm& product, Context& context) {
+    Readiness said;
+    const auto takes = [&](const auto& i) {
+        said = {};
+        if (i.decline(product, context.info()) != nullptr) return false;
+        if (i.prepare == nullptr) return true;
+        said = context.avoids(i.name) ? Readiness{"left out"} : i.prepare(product, context);
+        return said.reason == nullptr;
+    };
+    const auto& found = *std::find_if(std::begin(kOfNumbers), std::end(kOfNumbers) - 1, takes);
+    return {found, said.reason == nullptr ? said : Readiness{}};
+}
+
+// In the context's scratch memory, behind what the library asks of it for itself.
+gemm::Unpacked unpacked_in(const Gemm& op, Context& context) {
+    const gemm::Unpacked asked = gemm::unpacked(op);
+    const std::size_t before =
+        gemm::cublaslt_decline(asked.product, context.info()) == nullptr ? gemm::kWorkspace : 0;
+    const void* scratch = context.scratch(before + asked.bytes);
+    return gemm::unpacked(op, reinterpret_cast<std::uintptr_t>(scratch) + before);
+}
+
+const char* decline_unpacked(const Gemm& op, const DeviceInfo& device) {
+    const bool wide = op.packed() && of_numbers(gemm::unpacked(op).product, device).launch != kMma.launch;
+    return gemm::unpacked_decline(op, wide, device);
+}
+std::string describe_unpacked(const Gemm& op, const DeviceInfo& device) {
+    const gemm::Unpacked made = gemm::unpacked(op);
+    const Implementation<Gemm>& by = of_numbers(made.product, device);
+    return std::string(name(made.product.b.dtype)) + " in " + std::to_string((made.bytes + 1023) / 1024) +
+           " KiB of scratch, then " + by.name + ": " + by.config(made.product, device);
+}
+// A library that times reads and writes memory; what only asks is content with an address.
+Readiness prepare_unpacked(const Gemm& op, Context& context) {
+    const bool times = context.tuning() && !is_capturing(context.device(), context.stream());
+    const Gemm product = times ? unpacked_in(op, context).product : gemm::unpacked(op).product;
+    const auto& [by, said] = of_numbers(product, context);
+    if (by.launch == of_numbers(product, context.info()).launch) return said;
+    return {nullptr, by.launch == kMma.launch ? "here by mma_sync" : "here by wgmma"};
+}
+void launch_unpacked(const Gemm& op, Context& context) {
+    const Gemm product = unpacked_in(op, context).product;
+    launch_gemm_unpack(op, product, context);
+    while (true) {
+        try {
+            return of_numbers(product, context).first.launch(product, context);
+        } catch (const Refused&) {  // nothing was queued, and the library declines from now on
+        }
+    }
+}
+
 const RegisterImplementations<Gemm> kKernels{
     kit::kTarget,
     {{"skinny", gemm::skinny_decline, describe_skinny, launch_gemm_skinny},
 #if !defined(WEFT_EMULATOR)
-     {"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config, gemm::cublaslt_launch,
-      gemm::cublaslt_prepare},
+     kCublaslt,
 #endif
-     {"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
-     {"mma_sync", gemm::mma_decline, describe_mma, launch_mma},
+     kWgmma,
+     {"unpacked", decline_unpacked, describe_unpacked, launch_unpacked, prepare_unpacked},
+     kMma,
      {"fma", never_decline, describe_fma, launch_fma}}};
 
 }  // namespace

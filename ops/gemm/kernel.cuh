@@ -19,16 +19,15 @@ __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], 
     }
 }
 
-// The warp's part of one stage.
-template <class T, class Shape, bool kTransposed>
+// The warp's part of one stage. fp8 is not unrolled: Hopper widens its fragments to fp16 in registers, and four steps at once
+// would spill.
+template <class T, class Shape, bool kTransposed, int kUnrolled = sizeof(T) == 2 ? 4 : 1>
 __device__ __forceinline__ void multiply_stage(Sums<Shape>& sums, const char* stage) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int row = warp / Shape::kWarpColumns * Shape::kWarpM,
               column = warp % Shape::kWarpColumns * Shape::kWarpN;
     const char* b_panel = stage + Shape::kABytes;
-    // fp8 is not unrolled: Hopper widens its fragments to fp16 in registers, and four steps at once would
-    // spill.
-#pragma unroll(sizeof(T) == 2 ? 4 : 1)
+#pragma unroll(kUnrolled)
     for (int chunk = 0; chunk < kit::kPanelChunks; chunk += 2) {
         uint32_t a[Shape::kTilesM][4], b[Shape::kTilesN][2];
 #pragma unroll
@@ -120,38 +119,49 @@ __device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const 
     __syncthreads();  // the ring becomes the place of the sums
 }
 
-// Some steps whose codes are on their way in registers, while as many before them are multiplied.
-template <class T, class Shape>
+// Some steps whose codes are on their way in registers, while as many before them are multiplied. Operand: AnyPacked or
+// PlainPacked.
+template <class T, class Shape, template <int, int> class Operand>
 class PackedSteps {
    public:
     static constexpr int kCount = Shape::kStages / 2;
 
-    // Asks for the steps from `step` on, but none from `end` on, whose slots these are; an a of numbers goes there at once.
-    __device__ __forceinline__ void fetch(char* slots, const MmaArguments& args, const Place& place,
-                                          int64_t step, int64_t end) {
-        each(slots, end - step, [&](int i, char* slot) {
-            const int64_t at = (step + i) * kDepth;
-            b_[i].fetch(args.packed_b, args.packed_up, args.epilogue.gated, place.column, at);
-            if (args.packed_a.data != nullptr) {
-                a_[i].fetch(args.packed_a, args.packed_a, false, place.row, at);
-            } else {
-                load_tokens<T, Shape>(slot, args, place, step + i);
-            }
-        });
+    __device__ __forceinline__ PackedSteps(const MmaArguments& args, const Place& place)
+        : args_(args),
+          place_(place),
+          a_from_(args.packed_a, args.packed_a, false, place.row),
+          b_from_(args.packed_b, args.packed_up, args.epilogue.gated, place.column) {}
+
+    // Asks for the steps from `step` on, of which one is before `end` at least; those that are have the slots, where an a of
+    // numbers goes at once.
+    __device__ __forceinline__ void fetch(char* slots, int64_t step, int64_t end) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) b_from_.fetch(b_[i], (step + i) * kDepth);
+        if (args_.packed_a.data != nullptr) {
+#pragma unroll
+            for (int i = 0; i < kCount; ++i) a_from_.fetch(a_[i], (step + i) * kDepth);
+        } else {
+            each(slots, end - step,
+                 [&](int i, char* slot) { load_tokens<T, Shape>(slot, args_, place_, step + i); });
+        }
         kit::cp_async_commit();
     }
-    __device__ __forceinline__ void put(char* slots, const MmaArguments& args, int64_t steps) {
-        each(slots, steps, [&](int i, char* slot) {
-            b_[i].template put<T>(slot + Shape::kABytes, args.packed_b.groups.dtype);
-            if (args.packed_a.data != nullptr) a_[i].template put<T>(slot, args.packed_a.groups.dtype);
+    __device__ __forceinline__ void put(char* slots, int64_t step, int64_t end) const {
+        each(slots, end - step, [&](int i, char* slot) {
+            const int64_t left = args_.packed_b.length - (step + i) * kDepth;
+            B::Part::template put<T>(slot + Shape::kABytes, b_[i], args_.packed_b.groups.dtype, left);
+            if (args_.packed_a.data != nullptr)
+                A::Part::template put<T>(slot, a_[i], args_.packed_a.groups.dtype, left);
         });
     }
     __device__ __forceinline__ static void multiply(Sums<Shape>& sums, char* slots, int64_t steps) {
-        each(slots, steps, [&](int, const char* slot) { multiply_stage<T, Shape, false>(sums, slot); });
+        each(slots, steps, [&](int, const char* slot) { multiply_stage<T, Shape, false, 2>(sums, slot); });
     }
 
    private:
     static constexpr int kDepth = kit::kPanelBytes / sizeof(T);
+    using A = Operand<Shape::kRows, Shape::kThreads>;
+    using B = Operand<Shape::kColumns, Shape::kThreads>;
 
     // use(i, slot) for those of the steps that there are.
     template <class F>
@@ -162,27 +172,28 @@ class PackedSteps {
         }
     }
 
-    PackedPanel<Shape::kRows, Shape::kThreads> a_[kCount];
-    PackedPanel<Shape::kColumns, Shape::kThreads> b_[kCount];
+    const MmaArguments& args_;
+    const Place& place_;
+    A a_from_;
+    B b_from_;
+    typename A::Part::Eights a_[kCount];
+    typename B::Part::Eights b_[kCount];
 };
 
 // The same of packed weights: the ring's halves take turns. One barrier for the steps of a half: it makes them visible, and
 // says that everybody has left the other half.
-template <class T, class Shape>
-__device__ __forceinline__ void accumulate_packed(Sums<Shape>& sums, char* ring, const MmaArguments& args,
-                                                  const Place& place, int64_t begin, int64_t end) {
-    using Steps = PackedSteps<T, Shape>;
-    char *now = ring, *next = ring + Steps::kCount * Shape::kStageBytes;
-    Steps steps;
-    steps.fetch(now, args, place, begin, end);
-    steps.put(now, args, end - begin);
+template <class Steps, class Sums>
+__device__ __forceinline__ void accumulate_packed(Sums& sums, char* now, char* next, Steps steps,
+                                                  int64_t begin, int64_t end) {
+    if (begin < end) steps.fetch(now, begin, end);
+    steps.put(now, begin, end);
     for (int64_t step = begin; step < end; step += Steps::kCount) {
         kit::cp_async_wait<0>();
         __syncthreads();
         const int64_t after = step + Steps::kCount;
-        steps.fetch(next, args, place, after, end);
+        if (after < end) steps.fetch(next, after, end);
         Steps::multiply(sums, now, end - step);
-        steps.put(next, args, end - after);
+        steps.put(next, after, end);
         char* other = now;
         now = next, next = other;
     }
@@ -226,7 +237,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     Sums<Shape> sums = {};
     const int64_t begin = args.steps * rank / args.splits, end = args.steps * (rank + 1) / args.splits;
     if constexpr (kWeights == Weights::packed) {
-        accumulate_packed<T, Shape>(sums, ring, args, place, begin, end);
+        char* half = ring + Shape::kStages / 2 * Shape::kStageBytes;
+        if (args.plain) {
+            accumulate_packed(sums, ring, half, PackedSteps<T, Shape, PlainPacked>(args, place), begin, end);
+        } else {
+            accumulate_packed(sums, ring, half, PackedSteps<T, Shape, AnyPacked>(args, place), begin, end);
+        }
     } else {
         accumulate<T, Shape, kWeights>(sums, ring, args, place, begin, end);
     }

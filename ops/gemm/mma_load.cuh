@@ -29,6 +29,7 @@ enum class Weights {
 struct MmaArguments {
     Operand a, b, up;                             // up is not looked at where nothing is gated
     PackedOperand packed_a, packed_b, packed_up;  // instead, of four bits
+    bool plain;                                   // those of them that there are
     ScalesWithin scales;
     Epilogue epilogue;
     int64_t m, n;

@@ -96,6 +96,14 @@ inline ScalesAlong scales_of_up(const Gemm& op) {
     return scales_of_weights(op.up, op.up_block_scale, op.up_group_scale, op.up_swizzled_scale);
 }
 
+// Whether rows of codes of four bits, which begin at whole words, consist of such, and 32 bits count their bytes and scales.
+inline bool plain_codes(std::int64_t rows, std::int64_t length, std::int64_t stride,
+                        const GroupScales& scales) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    return length > 0 && length % 8 == 0 && rows <= kMost && ((rows - 1) * stride + length) / 2 <= kMost &&
+           scales.at(rows - 1, (length - 1) / group_columns(scales.dtype)) <= kMost;
+}
+
 inline Problem problem(const Gemm& op) {
     Problem p;
     p.n = op.b.dim(0);

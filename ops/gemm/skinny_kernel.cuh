@@ -7,75 +7,12 @@
 // no shuffle. 16-bit elements and 8-bit ones are alike.
 #pragma once
 
-#include "kit/mma_tile.cuh"
-#include "kit/ptx/mma.cuh"
 #include "kit/ptx/pdl.cuh"
-#include "ops/gemm/parked.cuh"
-#include "ops/gemm/skinny.h"
+#include "ops/gemm/skinny_lane.cuh"
+#include "ops/gemm/skinny_packed.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-using gemm::SkinnyConfig;
-
-inline constexpr int kLineBytes = 128;
-inline constexpr int kStepBytes = 64;  // of a row: what a warp's lanes load at once
-
-// Rows of bytes.
-struct SkinnyOperand {
-    const char* data;
-    int64_t stride;
-    int rows;
-};
-
-struct SkinnyArguments {
-    SkinnyOperand tokens, first, second;  // a warp's upper and lower 16 rows: of b both, or gated of b and up
-    Epilogue epilogue;
-    int row_bytes;  // along k
-    SkinnyConfig config;
-};
-
-using Bits = uint4;  // what a lane loads: fragments of two instructions
-
-// A row beyond the last is read as the last.
-__device__ __forceinline__ const char* lane_row(const SkinnyOperand& operand, int row, int piece) {
-    return operand.data + min(row, operand.rows - 1) * operand.stride + piece * 16;
-}
-
-// What a lane reads of its warp's rows: of the weights g, g + 8, g + 16 and g + 24, of the tokens g, g + 8, ...
-template <int kTokenTiles>
-struct LaneRows {
-    const char* weights[4];
-    const char* tokens[kTokenTiles];
-
-    __device__ LaneRows(const SkinnyArguments& args, int feature) {
-        const int g = kit::lane_index() / 4, t = kit::lane_index() % 4;
-        const int lower = args.epilogue.gated ? feature : feature + 16;
-        weights[0] = lane_row(args.first, feature + g, t);
-        weights[1] = lane_row(args.first, feature + g + 8, t);
-        weights[2] = lane_row(args.second, lower + g, t);
-        weights[3] = lane_row(args.second, lower + g + 8, t);
-#pragma unroll
-        for (int j = 0; j < kTokenTiles; ++j) tokens[j] = lane_row(args.tokens, j * 8 + g, t);
-    }
-};
-
-template <int kTokenTiles>
-using SkinnySums = float[2][kTokenTiles][4];
-
-template <class T>
-__device__ __forceinline__ void multiply_halves(float (&sums)[4], const Bits& row, const Bits& row8,
-                                                const Bits& token) {
-    const auto multiply = [&](const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-        if constexpr (sizeof(T) == 2) {
-            kit::mma_m16n8k16<T>(sums, a, b);
-        } else {
-            kit::mma_m16n8k32<T, T>(sums, a, b);
-        }
-    };
-    multiply({row.x, row8.x, row.y, row8.y}, {token.x, token.y});
-    multiply({row.z, row8.z, row.w, row8.w}, {token.z, token.w});
-}
 
 // A chunk of every row, from `at` on. All weights are asked for before the first is used; beyond the rows' end both
 // operands are zeros.
@@ -106,25 +43,6 @@ __device__ __forceinline__ void multiply_chunk(SkinnySums<kTokenTiles>& sums,
             multiply_halves<T>(sums[1][j], weights[s][2], weights[s][3], token);
         }
     }
-}
-
-// A warp's part of k, in bytes of a row.
-struct Span {
-    int begin, end;
-    __device__ Span(int row_bytes, int chunk, int part, int parts) {
-        const int64_t chunks = (row_bytes + chunk - 1) / chunk;
-        begin = static_cast<int>(chunks * part / parts) * chunk;
-        end = min(row_bytes, static_cast<int>(chunks * (part + 1) / parts) * chunk);
-    }
-};
-
-// L2 may have the first weights on their way before the kernel before has ended: what that still writes, L2 sees.
-__device__ __forceinline__ void prefetch_weights(const SkinnyArguments& args, int feature, const Span& span) {
-    const int lane = kit::lane_index(), row = lane % 16;
-    const SkinnyOperand& operand = lane < 16 ? args.first : args.second;
-    const char* from = lane_row(operand, feature + row + (lane < 16 || args.epilogue.gated ? 0 : 16), 0);
-    for (int at = span.begin; at < min(span.end, span.begin + 2 * kLineBytes); at += kLineBytes)
-        kit::prefetch_l2(from + at);
 }
 
 template <class T, int kTokenTiles>
@@ -170,8 +88,9 @@ __device__ __forceinline__ void add_sharers(float* parked, int apart, int sharer
 // Mapping: a cluster of `splits` blocks for every row_warps · 32 rows of weights; a warp has 32 of them and its part of k.
 //          The parts' sums meet in shared memory and are added in order (deterministic).
 // Traffic: every weight once, past L1; the tokens once a block, from L2; bound by the memory.
-// Needs:   256 threads; the config's floats of dynamic shared memory; rows of whole, aligned 16 bytes.
-template <class T, int kTokenTiles>
+// Needs:   256 threads; the config's floats of dynamic shared memory; rows of whole, aligned 16 bytes. kScales: the dtype of the
+//          scales of weights of four bits, whose rows consist of 32 codes each; fp32: weights have T.
+template <class T, int kTokenTiles, DType kScales>
 __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBlocks)
     gemm_skinny(const __grid_constant__ SkinnyArguments args) {
     constexpr int kTokens = kTokenTiles * 8, kWarpRows = SkinnyConfig::kWarpRows;
@@ -183,14 +102,20 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
     const int warp_features = args.epilogue.gated ? kWarpRows / 2 : kWarpRows;
     const int block_features = config.row_warps * warp_features, rows = warp / sharers;
     const int feature = block * block_features + rows * warp_features;
-    const Span span(args.row_bytes, SkinnyConfig::chunk_bytes(kTokenTiles), rank * sharers + warp % sharers,
-                    config.k_parts());
+    constexpr bool kPacked = kScales != DType::fp32;
+    constexpr int kChunk =
+        kPacked ? SkinnyConfig::packed_chunk_bytes() : SkinnyConfig::chunk_bytes(kTokenTiles);
+    const Span span(args.row_bytes, kChunk, rank * sharers + warp % sharers, config.k_parts());
 
     prefetch_weights(args, feature, span);
     kit::dependency_wait();
     kit::dependents_launch();
     SkinnySums<kTokenTiles> sums = {};
-    multiply_span<T>(sums, args, feature, span);
+    if constexpr (kPacked) {
+        multiply_packed_span<T, kTokenTiles, kScales>(sums, args, feature, span);
+    } else {
+        multiply_span<T>(sums, args, feature, span);
+    }
 
     float* parked = kit::dynamic_shared<float>();
     park_sums<kTokenTiles>(parked + warp % sharers * kTokens * stride + rows * kWarpRows, stride, sums);

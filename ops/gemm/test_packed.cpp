@@ -58,7 +58,6 @@ TEST(GemmPacked, KernelsThatReadOperandsAsTheyLieDecline) {
         .with_call(kCuda, [&](const void* call) {
             const Gemm& op = *static_cast<const Gemm*>(call);
             EXPECT_THAT(gemm::wgmma_decline(op, h200), HasSubstr("four bits"));
-            EXPECT_THAT(gemm::skinny_decline(op, h200), HasSubstr("four bits"));
             EXPECT_THAT(gemm::cublaslt_limits(op, h200), HasSubstr("SM 10.0"));
             EXPECT_EQ(gemm::mma_decline(op, h200), nullptr);
             EXPECT_EQ(gemm::mma_steps(op), 1);
@@ -76,6 +75,25 @@ TEST(GemmPacked, KernelsThatReadOperandsAsTheyLieDecline) {
         });
 }
 
+TEST(GemmPacked, PlainCodesAreWholeWordsThat32BitsCount) {
+    const auto plain = [](std::int64_t rows, std::int64_t length, std::int64_t stride,
+                          std::int64_t scale_stride) {
+        GroupScales scales;
+        scales.dtype = DType::fp8_e4m3;
+        scales.row_stride = scale_stride;
+        return gemm::plain_codes(rows, length, stride, scales);
+    };
+    EXPECT_TRUE(plain(10, 8, 8, 1));
+    EXPECT_TRUE(plain(1, 64, 64, 4));
+    EXPECT_FALSE(plain(10, 0, 8, 1));
+    EXPECT_FALSE(plain(10, 12, 16, 1));
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    EXPECT_TRUE(plain(2, 16, 2 * kMost - 16, 1)) << "2^31 bytes";
+    EXPECT_FALSE(plain(2, 16, 2 * kMost - 8, 1));
+    EXPECT_TRUE(plain(3, 16, 16, kMost / 2));
+    EXPECT_FALSE(plain(3, 16, 16, kMost / 2 + 1));
+}
+
 #if WEFT_HAS_EMULATOR
 // Every tile, every kind of scales, tails of groups and of vectors, more steps than are on their way at once.
 TEST(GemmPacked, EveryKernelTakesEveryKindOfScales) {
@@ -89,11 +107,14 @@ TEST(GemmPacked, EveryKernelTakesEveryKindOfScales) {
                                         "up_swizzled_scale=fp8_e4m3[128,12]"},
                                  Scales{"b_group_scale=ue8m0[72,5]", "up_swizzled_scale=ue8m0[128,8]"}}) {
         for (const bool gated : {false, true}) {
-            const std::string line = fmt::format(
-                "gemm a=bf16[2,7,134] b=fp4_e2m1[72,134] {} {} bias=bf16[72] residual=bf16[2,7,72] "
-                "out=bf16[2,7,72] ",
-                scales.b, gated ? fmt::format("up=fp4_e2m1[72,134] {} activation=silu", scales.up) : "");
-            for (const char* kernel : {"mma_sync", "fma"}) test::expect_right(line, kernel, kernel);
+            for (const int k : {134, 136}) {  // any loads, and those without branches
+                const std::string line = fmt::format(
+                    "gemm a=bf16[2,7,{}] b=fp4_e2m1[72,{}] {} {} bias=bf16[72] residual=bf16[2,7,72] "
+                    "out=bf16[2,7,72] ",
+                    k, k, scales.b,
+                    gated ? fmt::format("up=fp4_e2m1[72,{}] {} activation=silu", k, scales.up) : "");
+                for (const char* kernel : {"mma_sync", "fma"}) test::expect_right(line, kernel, kernel);
+            }
         }
     }
     test::expect_right("gemm a=fp16[3,130] b=fp4_e2m1[70,130] b_group_scale=fp8_e4m3[70,9] out=fp32[3,70]",
