@@ -234,6 +234,25 @@ def test_peers_take_only_what_they_compute():
         assert peers[name].prepare(view_of(line)) is None, name
 
 
+@pytest.mark.parametrize(
+    "field", ["k=bf16[2,9,4,64]{2308,256,64,1}", "k=bf16[2,9,4,64]+2", "k=bf16[2,9,1,64]{586,65,64,1}"]
+)
+def test_a_peer_that_faults_on_unaligned_rows_is_not_asked(field, monkeypatch):
+    monkeypatch.setattr("weft.baselines.flash_attention_4.imported", lambda _: pytest.fail("asked"))
+    peers = {b.name: b for b in baselines.every()}
+    line = f"attention q=bf16[2,5,4,64] {field} v={field[2:]}"
+    assert peers["flash-attn-4"].prepare(view_of(line)) is None
+
+
+def test_rows_begin_where_strides_and_the_first_element_say():
+    def rows_at(text, elements):
+        return view_of(f"softmax x=bf16{text}").tensors["x"].rows_at(elements)
+
+    assert rows_at("[3,64]", 8) and rows_at("[3,64]{72,1}", 8) and rows_at("[1,60]", 8)
+    assert not rows_at("[3,60]", 8) and not rows_at("[3,64]{68,1}", 8) and not rows_at("[3,64]+4", 8)
+    assert rows_at("[3,60]", 4) and rows_at("[3,64]+4", 4)
+
+
 def test_the_environment_names_the_peers():
     env = environment("cpu", "a command")
     assert env["libraries"]["torch"] == torch.__version__

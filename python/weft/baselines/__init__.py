@@ -7,6 +7,7 @@ apply, and how they compute one. To add a peer, add a file.
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,13 @@ class Tensor:
     dtype: str
     shape: tuple[int, ...]
     stride: tuple[int, ...] = ()  # in elements; empty: dense
+    offset: int = 0  # of the first element from where a vector may begin, in elements
+
+    def rows_at(self, elements: int) -> bool:
+        """Does every row begin at a multiple of so many elements?"""
+        apart = self.stride or tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+        steps = [step for size, step in zip(self.shape[:-1], apart, strict=False) if size > 1]
+        return all(step % elements == 0 for step in [self.offset, *steps])
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def view_of(line: str) -> Case:
     """A case line as the baselines see it. Raises ValueError for a bad one."""
     described = parse_case(line)
     tensors = {
-        name: Tensor(t["dtype"], tuple(t["shape"]), tuple(t.get("stride", ())))
+        name: Tensor(t["dtype"], tuple(t["shape"]), tuple(t.get("stride", ())), t.get("offset", 0))
         for name, t in described["tensors"].items()
     }
     return Case(described["op"], described["case"], tensors, described["options"])
