@@ -10,11 +10,7 @@ namespace {
 // Rows of x, or of what goes in front of its results.
 kit::RowTiles tiles(const Tensor& x, const Tensor& add, const Tensor& bias, const Tensor& out,
                     const DeviceInfo& device) {
-    std::int64_t rows = fold_rows(out)->rows, dim = out.dim(-1);
-    const std::int64_t stride = fold_rows(x).value().stride;
-    if (!bias)
-        kit::fold_dense(rows, dim, {stride, add ? fold_rows(add)->stride : stride, fold_rows(out)->stride});
-    return kit::tile_rows(rows, dim, kWidth, 1, device);
+    return kit::tile_tensors({&x, &add, &out}, kWidth, !bias, device);
 }
 
 // out's columns that hold the results, and those before them.
@@ -51,26 +47,28 @@ void launch_part(const ActivateParams& p, const kit::RowTiles& t, Context& conte
 void launch(const Activate& op, Context& context) {
     const DeviceInfo& device = context.info();
     const Tensor out = results(op);
-    ActivateParams p{.x = kit::input_rows(op.x, kWidth, device),
-                     .add = kit::input_rows(op.add, kWidth, device),
+    const kit::RowTiles own = tiles(op.x, op.add, op.bias, out, device);
+    ActivateParams p{.x = kit::input_rows(op.x, kWidth, device, own),
+                     .add = kit::input_rows(op.add, kWidth, device, own),
                      .bias = kit::shared_vector(op.bias, kWidth),
-                     .out = kit::vector_rows(out, kWidth),
+                     .out = kit::vector_rows(out, kWidth, own),
                      .scale = op.scale ? op.scale.as<const float>() : nullptr,
                      .activation = op.activation,
                      .alpha = op.alpha,
                      .eager = op.rounding == Rounding::eager};
-    if (op.x.numel() > 0) launch_part(p, tiles(op.x, op.add, op.bias, out, device), context);
+    if (op.x.numel() > 0) launch_part(p, own, context);
     if (!op.front || op.front.numel() == 0) return;
     const Tensor before = before_results(op);
-    p = {.x = kit::input_rows(op.front, kWidth, device),
+    const kit::RowTiles front = tiles(op.front, {}, {}, before, device);
+    p = {.x = kit::input_rows(op.front, kWidth, device, front),
          .add = {},
          .bias = {},
-         .out = kit::vector_rows(before, kWidth),
+         .out = kit::vector_rows(before, kWidth, front),
          .scale = p.scale,
          .activation = Activation::none,
          .alpha = 0,
          .eager = false};
-    launch_part(p, tiles(op.front, {}, {}, before, device), context);
+    launch_part(p, front, context);
 }
 
 const RegisterImplementations<Activate> kKernels{

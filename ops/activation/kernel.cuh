@@ -17,12 +17,13 @@ struct ActivateParams {
     bool eager;  // PyTorch's roundings and forms
 };
 
-// `values` plus a vector of an operand, rounded as PyTorch's sum where `eager`.
-template <class T, class At>
-__device__ __forceinline__ void plus(float (&values)[kWidth], const kit::VectorRows& in, const At& at,
-                                     bool eager, DType dtype) {
+// `values` plus what came of an operand, if it is there, rounded as PyTorch's sum where `eager`.
+template <class T>
+__device__ __forceinline__ void plus(float (&values)[kWidth], const kit::VectorRows& in,
+                                     const kit::Fetched<T, kWidth>& held, bool eager, DType dtype) {
+    if (in.data == nullptr) return;
     float term[kWidth];
-    kit::load_row<T>(in, at, term);
+    held.widen(in, term);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
         values[i] += term[i];
@@ -37,15 +38,18 @@ __device__ __forceinline__ void plus(float (&values)[kWidth], const kit::VectorR
 //          Any, is the dtype of all inputs, whose vectors are whole. kLong where has_long_code says so
 template <class T, class Out, bool kLong>
 __global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, Out>(tiles, p.out.dtype, [&](auto* type, const auto& at) {
-        using O = std::remove_pointer_t<decltype(type)>;
-        constexpr bool kScaled = std::is_same_v<O, kit::e4m3> || std::is_same_v<O, kit::e5m2>;
+    kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
+        constexpr bool kScaled = std::is_same_v<Out, kit::e4m3> || std::is_same_v<Out, kit::Any>;
         // The scale is asked for first: it is divided by while the vectors are under way.
-        const float scale = kScaled && p.scale != nullptr ? *p.scale : 1.0f;
+        [[maybe_unused]] const float scale = kScaled && p.scale != nullptr ? *p.scale : 1.0f;
+        kit::Fetched<T, kWidth> x, add, bias;
+        x.load(p.x, at);
+        if (p.add.data != nullptr) add.load(p.add, at);
+        if (p.bias.data != nullptr) bias.load(p.bias, at);
         float y[kWidth];
-        kit::load_row<T>(p.x, at, y);
-        if (p.add.data != nullptr) plus<T>(y, p.add, at, p.eager, p.x.dtype);
-        if (p.bias.data != nullptr) plus<T>(y, p.bias, at, p.eager, p.x.dtype);
+        x.widen(p.x, y);
+        plus(y, p.add, add, p.eager, p.x.dtype);
+        plus(y, p.bias, bias, p.eager, p.x.dtype);
         kit::with_activation<kLong>(p.activation, p.alpha, p.eager, [&](auto act) {
 #pragma unroll
             for (float& value : y) value = act(value);
@@ -55,7 +59,7 @@ __global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTile
 #pragma unroll
             for (float& value : y) value *= inverse;
         }
-        kit::store<O>(p.out, at, y);
+        kit::store_row<Out>(p.out, at, y);
     });
 }
 

@@ -123,10 +123,16 @@ __global__ void __launch_bounds__(256) copy_tiles(const __grid_constant__ Turn t
 // Needs    whole vectors, where Out is not Any
 template <class T, class Out>
 __global__ void __launch_bounds__(256) convert(kit::VectorRows x, kit::VectorRows out, kit::RowTiles tiles) {
-    kit::for_each_vector<8, Out>(tiles, out.dtype, [&](auto* type, const auto& at) {
+    kit::for_each_vector<8, Out>(tiles, [&](const auto& at) {
         float values[8];
-        kit::load_row<T>(x, at, values);
-        kit::store<std::remove_pointer_t<decltype(type)>>(out, at, values);
+        if constexpr (std::is_same_v<T, kit::Any>) {  // of 8 bits, too
+            kit::with_type(x.dtype, [&](auto* type) {
+                kit::to_floats(kit::load<std::remove_pointer_t<decltype(type)>, 8>(x, at), values);
+            });
+        } else {
+            kit::load_row<T>(x, at, values);
+        }
+        kit::store_row<Out>(out, at, values);
     });
 }
 

@@ -31,7 +31,7 @@ struct Scales {
 template <class T, class Out>
 __global__ void __launch_bounds__(256)
     dequantize(kit::VectorRows in, Scales scales, kit::VectorRows out, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, Out>(tiles, out.dtype, [&](auto* type, const auto& at) {
+    kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
         const float scale = scales.token != nullptr    ? scales.token[at.row]
                             : scales.tensor != nullptr ? *scales.tensor
                                                        : 1.0f;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(256)
         kit::to_floats(codes, values);
 #pragma unroll
         for (float& value : values) value *= scale;
-        kit::store<std::remove_pointer_t<decltype(type)>>(out, at, values);
+        kit::store_row<Out>(out, at, values);
     });
 }
 

@@ -8,7 +8,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 kit::RowTiles tiles(const Embedding& op, const DeviceInfo& device) {
-    return kit::tile_rows(op.ids.numel(), op.out.dim(-1), kWidth, 1, device);
+    return kit::tile_tensors({&op.out, &op.table}, kWidth, false, device);
 }
 
 template <class T, class Out>

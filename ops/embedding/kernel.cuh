@@ -26,18 +26,18 @@ struct Ids {
 template <class T, class Out>
 __global__ void __launch_bounds__(256)
     embedding(Ids ids, Table table, kit::VectorRows out, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, Out>(tiles, out.dtype, [&](auto* type, const auto& at) {
+    kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
         const std::int64_t id = ids.wide ? static_cast<const std::int64_t*>(ids.data)[at.row]
                                          : static_cast<const std::int32_t*>(ids.data)[at.row];
         float values[kWidth] = {};
         if (id >= 0 && id < table.vocab) {
             auto from = at;
             from.row = static_cast<decltype(from.row)>(id);
-            kit::to_floats(kit::load<T, kWidth>(table.rows, from), values);
+            kit::load_row<T>(table.rows, from, values);
 #pragma unroll
             for (float& value : values) value *= table.scale;
         }
-        kit::store<std::remove_pointer_t<decltype(type)>>(out, at, values);
+        kit::store_row<Out>(out, at, values);
     });
 }
 

@@ -8,24 +8,20 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 kit::RowTiles tiles(const EulerStep& op, const DeviceInfo& device) {
-    std::int64_t rows = fold_rows(op.out)->rows, dim = op.out.dim(-1);
-    const auto stride = [&](const Tensor& t) { return fold_rows(t ? t : op.out)->stride; };
-    kit::fold_dense(rows, dim,
-                    {stride(op.out), stride(op.velocity), stride(op.sample), stride(op.conditional)});
-    return kit::tile_rows(rows, dim, kWidth, 1, device);
+    return kit::tile_tensors({&op.out, &op.velocity, &op.sample, &op.conditional}, kWidth, true, device);
 }
 
 void launch(const EulerStep& op, Context& context) {
     using kit::bf16, kit::half, kit::Types;
     const DeviceInfo& device = context.info();
-    const StepParams p{.sample = kit::input_rows(op.sample, kWidth, device),
-                       .velocity = kit::input_rows(op.velocity, kWidth, device),
-                       .conditional = kit::input_rows(op.conditional, kWidth, device),
-                       .out = kit::vector_rows(op.out, kWidth),
+    const kit::RowTiles t = tiles(op, device);
+    const StepParams p{.sample = kit::input_rows(op.sample, kWidth, device, t),
+                       .velocity = kit::input_rows(op.velocity, kWidth, device, t),
+                       .conditional = kit::input_rows(op.conditional, kWidth, device, t),
+                       .out = kit::vector_rows(op.out, kWidth, t),
                        .step = op.step,
                        .guidance = op.guidance,
                        .eager = op.rounding == Rounding::eager};
-    const kit::RowTiles t = tiles(op, device);
     const auto go = [&](auto* type) {
         kit::launch("euler_step", euler_step<std::remove_pointer_t<decltype(type)>>, t.shape(),
                     context.stream(), p, t);

@@ -27,7 +27,7 @@ __device__ __forceinline__ float moved(float a, float factor, float b, bool eage
 //          is the dtype of all operands, whose vectors are whole
 template <class T>
 __global__ void __launch_bounds__(256) euler_step(StepParams p, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, T>(tiles, p.out.dtype, [&](auto* type, const auto& at) {
+    kit::for_each_vector<kWidth, T>(tiles, [&](const auto& at) {
         float v[kWidth], conditional[kWidth], sample[kWidth];
         kit::load_row<T>(p.velocity, at, v);
         if (p.conditional.data != nullptr) kit::load_row<T>(p.conditional, at, conditional);
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(256) euler_step(StepParams p, kit::RowTiles ti
                    : p.eager                ? kit::round_as(dtype, __fmul_rn(p.step, v[i]))
                                             : __fmul_rn(p.step, v[i]);
         }
-        kit::store<std::remove_pointer_t<decltype(type)>>(p.out, at, v);
+        kit::store_row<T>(p.out, at, v);
     });
 }
 

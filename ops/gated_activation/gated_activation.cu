@@ -20,11 +20,9 @@ bool has_codes(const GatedActivation& op) { return static_cast<bool>(op.gate_sca
 
 kit::RowTiles tiles(const GatedActivation& op, const DeviceInfo& device) {
     const auto [gate, up] = halves(op);
-    std::int64_t rows = fold_rows(op.out)->rows, dim = op.out.dim(-1);
-    if (!op.channel_multiplier && !has_codes(op) && !op.gate_bias && !op.up_bias)
-        kit::fold_dense(rows, dim,
-                        {fold_rows(gate)->stride, fold_rows(up)->stride, fold_rows(op.out)->stride});
-    return kit::tile_rows(rows, dim, kWidth, 1, device);
+    if (has_codes(op)) return kit::tile_rows(fold_rows(op.out)->rows, op.out.dim(-1), kWidth, 1, device);
+    const bool fold = !op.channel_multiplier && !op.gate_bias && !op.up_bias;
+    return kit::tile_tensors({&op.out, &gate, &up}, kWidth, fold, device);
 }
 
 const Tensor& groups_of(const GatedActivation& op) {
@@ -77,8 +75,11 @@ void launch_vectors(const GatedActivation& op, Context& context) {
     if (has_codes(op)) return launch_codes(op, context);
     using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
-    const GateAndUp in = inputs(op, context.info());
-    const GatedOut out{kit::vector_rows(op.out, kWidth), op.scale ? op.scale.as<const float>() : nullptr};
+    const auto [gate, up] = halves(op);
+    GateAndUp in = inputs(op, context.info());
+    in.gate = kit::input_rows(gate, kWidth, context.info(), t);
+    in.up = kit::input_rows(up, kWidth, context.info(), t);
+    const GatedOut out{kit::vector_rows(op.out, kWidth, t), op.scale ? op.scale.as<const float>() : nullptr};
     const bool known =
         kit::whole_vectors(t, kWidth, {in.gate, in.up, out.rows}) &&
         kit::with_types<Types<bf16>, Types<bf16, e4m3>, Types<half>, Types<half, e4m3>, Types<float>>(

@@ -10,11 +10,11 @@ namespace {
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
 
 // What few calls ask for has one copy of its code, which they share: a bias, and PyTorch's forms and roundings.
-template <int N>
-[[gnu::noinline]] __device__ void add_bias(const kit::VectorRows& bias, std::int64_t column, int count,
-                                           bool eager, DType dtype, float (&to)[N]) {
+template <int N, class At>
+[[gnu::noinline]] __device__ void add_bias(const kit::VectorRows& bias, const At& at, bool eager, DType dtype,
+                                           float (&to)[N]) {
     float terms[N];
-    kit::load_floats(bias, 0, column, count, 0.0f, terms);
+    kit::load_shared(bias, at, 0.0f, terms);
 #pragma unroll 1
     for (int i = 0; i < N; ++i) {
         to[i] += terms[i];
@@ -41,19 +41,20 @@ struct GateAndUp {
     bool eager;  // PyTorch's roundings and forms, to gate's dtype
     std::int64_t dim;
 
+    // A part of a row of products.
     template <int N>
-    __device__ __forceinline__ void scale_channels(std::int64_t column, float (&values)[N]) const {
-        kit::scale_channels(multiplier, dim, column, values);
+    __device__ __forceinline__ kit::PartVector part(std::int64_t column) const {
+        return {0, column, kit::left<N>(dim, column)};
     }
 
     // Vectors of gate and up plus their biases.
-    template <int N>
-    __device__ __forceinline__ void add_biases(std::int64_t column, float (&g)[N], float (&u)[N]) const {
+    template <int N, class At>
+    __device__ __forceinline__ void add_biases(const At& at, float (&g)[N], float (&u)[N]) const {
         const auto add = [&](const kit::VectorRows& bias, float (&to)[N]) {
             if (bias.data == nullptr) return;
             float sums[N];  // what a call changes lies in memory; all others keep their values in registers
             memcpy(sums, to, sizeof(sums));
-            add_bias(bias, column, kit::left<N>(dim, column), eager, gate.dtype, sums);
+            add_bias(bias, at, eager, gate.dtype, sums);
             memcpy(to, sums, sizeof(sums));
         };
         add(gate_bias, g);
@@ -63,15 +64,15 @@ struct GateAndUp {
 
 // act(gate)·up. The choice is the same for the whole grid: one branch a vector. What has long code (gelu_erf, biases,
 // PyTorch's forms) or is seldom asked for is left out where kLong says that none of it is.
-template <bool kLong, int N>
-__device__ __forceinline__ void gated(const GateAndUp& in, std::int64_t column, float (&g)[N], float (&u)[N],
+template <bool kLong, int N, class At>
+__device__ __forceinline__ void gated(const GateAndUp& in, const At& at, float (&g)[N], float (&u)[N],
                                       float (&product)[N]) {
     const auto multiply = [&](auto act) {
 #pragma unroll
         for (int i = 0; i < N; ++i) product[i] = act(g[i]) * u[i];
     };
     if constexpr (kLong) {
-        in.add_biases(column, g, u);
+        in.add_biases(at, g, u);
         if (in.eager) {
             multiply([&](float x) { return eager_activation(in.activation, in.gate.dtype, x); });
             return;  // the store rounds the product
@@ -104,23 +105,24 @@ struct GatedOut {
 // Needs    out may be gate's or up's memory: a thread reads its vectors before it writes there
 template <class T, class Out, bool kLong>
 __global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut out, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, Out>(tiles, out.rows.dtype, [&](auto* type, const auto& at) {
-        using O = std::remove_pointer_t<decltype(type)>;
-        constexpr bool kScaled = sizeof(O) == 1;
+    kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
+        constexpr bool kScaled = std::is_same_v<Out, kit::e4m3> || std::is_same_v<Out, kit::Any>;
         // The scale is asked for first: it is divided by while the vectors are under way.
         const float scale = kScaled && out.scale != nullptr ? *out.scale : 1.0f;
-        const auto gate = kit::load<T, kWidth>(in.gate, at), up = kit::load<T, kWidth>(in.up, at);
-        const float inverse = 1.0f / scale;
+        kit::Fetched<T, kWidth> gate, up;
+        gate.load(in.gate, at);
+        up.load(in.up, at);
+        [[maybe_unused]] const float inverse = 1.0f / scale;
         float g[kWidth], u[kWidth], product[kWidth];
-        kit::to_floats(gate, g);
-        kit::to_floats(up, u);
-        gated<kLong>(in, kit::column_of<kWidth>(at), g, u, product);
-        in.scale_channels(kit::column_of<kWidth>(at), product);
+        gate.widen(in.gate, g);
+        up.widen(in.up, u);
+        gated<kLong>(in, at, g, u, product);
+        kit::scale_channels(in.multiplier, at, product);
         if constexpr (kScaled) {
 #pragma unroll
             for (float& value : product) value *= inverse;
         }
-        kit::store<O>(out.rows, at, product);
+        kit::store_row<Out>(out.rows, at, product);
     });
 }
 
@@ -154,8 +156,8 @@ struct GatedRows {
         float g[N], u[N];
         kit::to_floats(batch.gate[b], g);
         kit::to_floats(batch.up[b], u);
-        gated<true>(in, column, g, u, product);
-        in.scale_channels(column, product);
+        gated<true>(in, in.part<N>(column), g, u, product);
+        kit::scale_channels(in.multiplier, in.part<N>(column), product);
     }
 
     // Whole vectors, as they are loaded, and their products where there is neither long code nor a multiplier.
@@ -169,7 +171,7 @@ struct GatedRows {
         float g[N], u[N];
         kit::to_floats(kit::as_vector<T, N>(loaded.gate), g);
         kit::to_floats(kit::as_vector<T, N>(loaded.up), u);
-        gated<false>(in, 0, g, u, product);
+        gated<false>(in, in.part<N>(0), g, u, product);
     }
 };
 
@@ -201,8 +203,8 @@ struct GatedCodes {
         float g[N], u[N];
 #pragma unroll
         for (int i = 0; i < N; ++i) g[i] = batch.gate[b][i], u[i] = batch.up[b][i];
-        gated<true>(in, column, g, u, product);
-        in.scale_channels(column, product);
+        gated<true>(in, in.part<N>(column), g, u, product);
+        kit::scale_channels(in.multiplier, in.part<N>(column), product);
     }
 
    private:

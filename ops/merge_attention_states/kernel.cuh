@@ -50,7 +50,7 @@ struct Shares {
 template <class T>
 __global__ void __launch_bounds__(256)
     merge_attention_states(const __grid_constant__ MergeParams p, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, T>(tiles, p.out.dtype, [&](auto* type, const auto& at) {
+    kit::for_each_vector<kWidth, T>(tiles, [&](const auto& at) {
         std::int64_t from_a = 0, from_b = 0, to = 0;
         p.rows.each(at.row, [&](int axis, std::int64_t index) {
             from_a += index * p.lse_a.stride[axis];
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(256)
             const float of_b = shares.b == 0.0f ? 0.0f : shares.b * b[i];
             a[i] = of_a + of_b;
         }
-        kit::store<std::remove_pointer_t<decltype(type)>>(p.out, at, a);
+        kit::store_row<T>(p.out, at, a);
         if (p.lse.data != nullptr && kit::begins_row(at)) p.lse.at(to) = shares.lse;
     });
 }

@@ -8,7 +8,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 kit::RowTiles tiles(const MergeAttentionStates& op, const DeviceInfo& device) {
-    return kit::tile_rows(fold_rows(op.out)->rows, op.out.dim(-1), kWidth, 1, device);
+    return kit::tile_tensors({&op.out, &op.a, &op.b}, kWidth, false, device);
 }
 
 Lse lse_of(const Tensor& t) {

@@ -85,7 +85,10 @@ __global__ void __launch_bounds__(128) patch_im2col_runs(Runs runs, PatchOut out
 // Needs    height and width are multiples of the patch
 template <class T>
 __global__ void __launch_bounds__(256) patch_im2col(Image<T> image, PatchOut out, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, kit::Any>(tiles, out.rows.dtype, [&](auto* type, const auto& at) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
+        const kit::PartVector at{row, column, kit::left<kWidth>(tiles.dim, column)};
         const std::int64_t tall = at.row / image.cols, view = tall / image.rows;
         const T* corner = image.data + view * image.view_stride +
                           (tall - view * image.rows) * image.patch * image.y_stride +
@@ -104,7 +107,9 @@ __global__ void __launch_bounds__(256) patch_im2col(Image<T> image, PatchOut out
             px = 0;
             ++py;
         }
-        kit::store<std::remove_pointer_t<decltype(type)>>(out.rows, at, values);
+        kit::with_type(out.rows.dtype, [&](auto* type) {
+            kit::store<std::remove_pointer_t<decltype(type)>>(out.rows, at, values);
+        });
     });
 }
 

@@ -65,17 +65,17 @@ __global__ void __launch_bounds__(256)
 template <class T, class Out>
 __global__ void __launch_bounds__(256)
     quantize(QuantizeIn<T> in, kit::VectorRows out, const float* given, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, Out>(tiles, out.dtype, [&](auto* type, const auto& at) {
+    kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
         // The scale is asked for first: it is divided by while the vector is under way.
         const float scale = given != nullptr ? *given : 1.0f;
         const auto x = kit::load<T, kWidth>(in.x, at);
         const float inverse = 1.0f / scale;
         float values[kWidth];
         kit::to_floats(x, values);
-        in.scale_channels(kit::column_of<kWidth>(at), values);
+        kit::scale_channels(in.multiplier, at, values);
 #pragma unroll
         for (float& value : values) value *= inverse;
-        kit::store<std::remove_pointer_t<decltype(type)>>(out, at, values);
+        kit::store_row<Out>(out, at, values);
     });
 }
 

@@ -17,9 +17,10 @@ bool rows_matter(const Quantize& op) { return op.channel_multiplier || groups_of
 // A given scale, or none, takes one pass, a vector a thread; to find one takes two, of batches. `max_blocks`
 // bounds the first of these, whose every block leaves one number for all blocks of the second to read.
 kit::RowTiles tiles(const Quantize& op, const DeviceInfo& device, std::int64_t max_blocks = kAnyBlocks) {
+    if (!op.tensor_scale) return kit::tile_tensors({&op.x, &op.out}, kWidth, !rows_matter(op), device);
     std::int64_t rows = fold_rows(op.x)->rows, dim = op.x.dim(-1);
     if (!rows_matter(op)) kit::fold_dense(rows, dim, {fold_rows(op.x)->stride, fold_rows(op.out)->stride});
-    return kit::tile_rows(rows, dim, kWidth, op.tensor_scale ? kBatch : 1, device, max_blocks);
+    return kit::tile_rows(rows, dim, kWidth, kBatch, device, max_blocks);
 }
 kit::RowTiles amax_tiles(const Quantize& op, const DeviceInfo& device) {
     return tiles(op, device, 4 * device.sms);
@@ -36,14 +37,16 @@ QuantizeIn<T, N> input(const Quantize& op, const DeviceInfo& device) {
 
 template <class T, class Out>
 void launch_as(const Quantize& op, const kit::VectorRows& out, const kit::RowTiles& t, Context& context) {
-    kit::launch("quantize", quantize<T, Out>, t.shape(), context.stream(), input<T>(op, context.info()), out,
+    QuantizeIn<T> in = input<T>(op, context.info());
+    in.x = kit::input_rows(op.x, kWidth, context.info(), t);
+    kit::launch("quantize", quantize<T, Out>, t.shape(), context.stream(), in, out,
                 op.scale ? op.scale.as<const float>() : nullptr, t);
 }
 
 void launch_given(const Quantize& op, Context& context) {
     using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
-    const kit::VectorRows in = kit::vector_rows(op.x, kWidth), out = kit::vector_rows(op.out, kWidth);
+    const kit::VectorRows in = kit::vector_rows(op.x, kWidth, t), out = kit::vector_rows(op.out, kWidth, t);
     const bool known = kit::whole_vectors(t, kWidth, {in, out}) &&
                        kit::with_types<Types<bf16, e4m3>, Types<half, e4m3>, Types<float, e4m3>>(
                            in.dtype, out.dtype, [&](auto types) {

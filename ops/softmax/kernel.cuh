@@ -62,10 +62,13 @@ __device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
     });
     const MaximumAndSum all = group.reduce(part, Merge{});
     const float inverse = inverse_of(all.sum);
-    kit::store_mapped<T>(row, p.out, 1.0f, [&](int, int, float (&x)[N]) {
+    kit::with_wide_type(p.out.dtype, [&](auto* type) {
+        kit::store_mapped<std::remove_pointer_t<decltype(type)>>(
+            row, p.out, 1.0f, [&](int, int, float (&x)[N]) {
 #pragma unroll
-        for (float& value : x)
-            value = kit::exp2_approximate(fmaf(value, p.scale, -all.reference())) * inverse;
+                for (float& value : x)
+                    value = kit::exp2_approximate(fmaf(value, p.scale, -all.reference())) * inverse;
+            });
     });
 }
 
@@ -107,7 +110,7 @@ __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
 //         vectors of N elements, neighbours side by side, in registers; in a mixed kernel kOctets octets
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
-//         N; every row aligned for vectors of N; out is stored as T.
+//         N; every row aligned for vectors of N; out of 16 bits or fp32.
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm), kit::row_blocks(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxOf<Form> p) {

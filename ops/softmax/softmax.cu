@@ -8,7 +8,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-constexpr RowKernels kForms{.biased = false, .biased_fp8 = false, .residual = false, .fp8 = false};
+constexpr RowKernels kForms{
+    .biased = false, .biased_fp8 = false, .residual = false, .fp8 = false, .wide_outs = true};
 
 MixedSoftmax bind(const Softmax& op) {
     MixedSoftmax p;

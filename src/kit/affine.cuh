@@ -178,7 +178,7 @@ inline constexpr int kMixedBatch = 2;
 // Where all operands are stored as T, in whole vectors.
 template <class T>
 __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& tiles) {
-    for_each_vector<kAffineWidth, T>(tiles, p.out.dtype, [&](T*, const WholeVector& at) {
+    for_each_vector<kAffineWidth, T>(tiles, [&](const WholeVector& at) {
         KnownVector<T> x, bias, scale, shift;
         const L2Policy policy = l2_policy(p.keep);
         const RunRow row(p.shape, at.row, nullptr, true);

@@ -53,9 +53,16 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     const bool dense = one_stride && all([&](const RowOperand& o) {
                            return !o.single && (o.stride == dim || p.shape.rows == 1);
                        });
-    if (dense) {
+    if (dense) {  // then only where the one row begins counts
         p.shape.dim *= p.shape.rows;
         p.shape.rows = 1;
+        const std::pair<RowOperand*, const Tensor*> of[] = {{&p.x, &call.x},
+                                                            {&p.bias, &call.bias},
+                                                            {&p.scale, &call.scale},
+                                                            {&p.shift, &call.shift},
+                                                            {&p.out, &call.out}};
+        for (const auto& [operand, tensor] : of)
+            operand->aligned = operand->data != nullptr && begins_aligned(*tensor, kAffineWidth);
     }
     p.keep = l2_keeps_input(bytes(call.x.dtype, call.x.numel()), device);
     plan.tiles = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, 1, device);

@@ -111,8 +111,9 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
         !kernels.plain || (kernels.biased && element_bytes == 2 && (!form.fp8 || kernels.biased_fp8));
     const bool one_output =
         std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
-    form.uniform = by == RowsBy::strides && problem.rows >> 31 == 0 && (form.fp8 || same(&out)) &&
-                   one_output && (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same) &&
+    const bool stored = form.fp8 || same(&out) || (kernels.wide_outs && weft::kFloat.contains(out.dtype));
+    form.uniform = by == RowsBy::strides && problem.rows >> 31 == 0 && stored && one_output &&
+                   (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same) &&
                    whole(16 / element_bytes);
     problem.whole = whole(kOctet);
     problem.form = form;

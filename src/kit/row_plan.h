@@ -68,6 +68,7 @@ struct RowForm {
 struct RowKernels {
     bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true, beside = false,
          wide = false;
+    bool wide_outs = false;  // out may be of another dtype of 16 or 32 bits than the row
 };
 
 // How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or

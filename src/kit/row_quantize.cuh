@@ -45,10 +45,7 @@ struct PlainRows {
     __device__ __forceinline__ void values(const Batch<kCount>& batch, int b, std::int64_t column,
                                            float (&values)[N]) const {
         to_floats(batch.x[b], values);
-        scale_channels(column, values);
-    }
-    __device__ __forceinline__ void scale_channels(std::int64_t column, float (&values)[N]) const {
-        kit::scale_channels(multiplier, dim, column, values);
+        kit::scale_channels(multiplier, PartVector{0, column, left<N>(dim, column)}, values);
     }
     // A whole vector, as it is loaded, and its elements where there are no factors.
     using Whole = Words<T, N>;

@@ -111,12 +111,41 @@ __device__ __forceinline__ Words<T, N> words_of_elements(const Vec<T, N>& vector
     return as_words(vector);
 }
 
+// Whether a whole vector of shorter elements may be moved by four bytes at a time, as one of a row that begins anywhere else
+// than at a vector mostly may.
+using FourBytes = std::uint32_t;
+template <int N, class T>
+__device__ __forceinline__ bool has_units(const T* at) {
+    return sizeof(T) < sizeof(FourBytes) && N * sizeof(T) % sizeof(FourBytes) == 0 &&
+           reinterpret_cast<std::uintptr_t>(at) % sizeof(FourBytes) == 0;
+}
+template <int N, class T>
+__device__ __forceinline__ Words<T, N> load_units(const T* from) {
+    FourBytes units[N * sizeof(T) / sizeof(FourBytes) + 1];
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(N * sizeof(T) / sizeof(FourBytes)); ++i)
+        units[i] = load(reinterpret_cast<const FourBytes*>(from) + i);
+    Words<T, N> words;
+    memcpy(&words, units, N * sizeof(T));
+    return words;
+}
+template <class T, int N>
+__device__ __forceinline__ void store_units(T* to, const Vec<T, N>& vector) {
+    FourBytes units[N * sizeof(T) / sizeof(FourBytes) + 1];
+    memcpy(units, static_cast<const void*>(&vector), N * sizeof(T));
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(N * sizeof(T) / sizeof(FourBytes)); ++i)
+        store(reinterpret_cast<FourBytes*>(to) + i, units[i]);
+}
+
 // Elements [0, count) of a vector: one access where it is whole and `aligned` says that its address allows it
-// (the same for the whole grid), element by element otherwise. Nothing is touched where count <= 0.
+// (the same for the whole grid), else units where it is whole, element by element otherwise. Nothing is touched where
+// count <= 0.
 template <int N, class T>
 __device__ __forceinline__ Words<T, N> load_vector_words(const T* from, int count, bool aligned,
                                                          T fill = T()) {
     if (aligned && count >= N) return load_words<N>(from);
+    if (count >= N && has_units<N>(from)) return load_units<N>(from);
     return words_of_elements(load_elements<N>(from, count, fill));
 }
 template <int N, class T>
@@ -127,19 +156,27 @@ template <class T, int N>
 __device__ __forceinline__ void store_vector(T* to, const Vec<T, N>& vector, int count, bool aligned) {
     if (aligned && count >= N) {
         store_aligned(to, vector);
+    } else if (count >= N && has_units<N>(to)) {
+        store_units(to, vector);
     } else {
         store_elements(to, vector, count);
     }
 }
 
-// Host: whether whatever lies along an axis, whose elements are neighbours, begins where a vector of `elements` may be
-// loaded whole.
+// Host: whether a tensor's first element is where a vector of `elements` may be loaded whole.
+inline std::int64_t vector_alignment(DType dtype, int elements) {
+    const std::int64_t bytes = static_cast<std::int64_t>(elements) * bits(dtype) / 8;
+    return bytes < 16 ? bytes : 16;
+}
+inline bool begins_aligned(const Tensor& tensor, int elements) {
+    const std::int64_t alignment = vector_alignment(tensor.dtype, elements);
+    return alignment > 0 &&
+           reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(alignment) == 0;
+}
+// And whatever lies along an axis, whose elements are neighbours.
 inline bool axis_aligned(const Tensor& tensor, int axis, int elements) {
-    const std::int64_t bytes = static_cast<std::int64_t>(elements) * bits(tensor.dtype) / 8;
-    const std::int64_t alignment = bytes < 16 ? bytes : 16;
-    if (alignment == 0 ||
-        reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(alignment) != 0)
-        return false;
+    if (!begins_aligned(tensor, elements)) return false;
+    const std::int64_t alignment = vector_alignment(tensor.dtype, elements);
     for (int i = 0; i < tensor.rank; ++i) {
         if (i != axis && tensor.shape[i] > 1 && weft::bytes(tensor.dtype, tensor.stride[i]) % alignment != 0)
             return false;

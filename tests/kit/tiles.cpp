@@ -28,12 +28,11 @@ __global__ void count_vectors(kit::RowTiles tiles, int* counts, std::int64_t wid
             if (dim > 0) count(row, column);
         });
     } else if constexpr (kWalk == Walk::any) {
-        kit::for_each_vector<8, kit::Any>(
-            tiles, DType::fp32, [&](auto*, const kit::PartVector& at) { count(at.row, at.column); });
+        kit::for_each_vector<8, kit::Any>(tiles,
+                                          [&](const kit::PartVector& at) { count(at.row, at.column); });
     } else if constexpr (kWalk == Walk::known) {
-        kit::for_each_vector<8, float>(tiles, DType::fp32, [&](auto*, const kit::WholeVector& at) {
-            count(at.row, kit::column_of<8>(at));
-        });
+        kit::for_each_vector<8, float>(
+            tiles, [&](const kit::WholeVector& at) { count(at.row, std::int64_t{at.vector} * 8); });
     } else {
         const kit::WholeVector first = kit::first_of_batch(tiles);
         for (unsigned b = 0; b < kit::kMixedBatch; ++b)
