@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/gemm/cublaslt.h"
+#include "ops/gemm/test_call.h"
 #include "ops/gemm/tolerance.h"
 #include "ops/gemm/wgmma.h"
 #include "tests/ops/emulated.h"
@@ -18,14 +19,8 @@ namespace weft {
 namespace {
 
 using test::rejection;
+using test::with_gemm;
 using ::testing::HasSubstr;
-
-template <class Use>
-void with_gemm(const std::string& operands, Use use) {
-    Case c = Case::parse("gemm " + operands);
-    c.infer();
-    c.with_call(kCuda, [&](const void* call) { use(*static_cast<const Gemm*>(call)); });
-}
 
 TEST(GemmBeside, RejectsRowsThatDoNotBroadcast) {
     const std::string call = "gemm a=bf16[2,6,16] b=bf16[8,16] out=bf16[2,6,8] ";

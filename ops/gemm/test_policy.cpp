@@ -8,20 +8,15 @@
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/policy.h"
 #include "ops/gemm/problem.h"
+#include "ops/gemm/test_call.h"
 #include "ops/gemm/wgmma.h"
 #include "weft/case.h"
 
 namespace weft {
 namespace {
 
+using test::with_gemm;
 using testing::HasSubstr;
-
-template <class Use>
-void with_gemm(const std::string& operands, Use use) {
-    Case c = Case::parse("gemm " + operands);
-    c.infer();
-    c.with_call(kCuda, [&](const void* call) { use(*static_cast<const Gemm*>(call)); });
-}
 
 std::string cublaslt(const std::string& operands, const char* device = "h200") {
     std::string why;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops/gemm/skinny.h"
+#include "ops/gemm/test_call.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
 
@@ -15,11 +16,7 @@ using ::testing::HasSubstr;
 
 gemm::SkinnyConfig config(const std::string& operands, DeviceInfo device = *find_device("h200")) {
     gemm::SkinnyConfig made;
-    Case c = Case::parse("gemm " + operands);
-    c.infer();
-    c.with_call(kCuda, [&](const void* call) {
-        made = gemm::skinny_config(*static_cast<const Gemm*>(call), device);
-    });
+    test::with_gemm(operands, [&](const Gemm& op) { made = gemm::skinny_config(op, device); });
     return made;
 }
 
@@ -47,10 +44,8 @@ TEST(GemmSkinny, OfCodesTakesWhatItsLoadsFind) {
     const DeviceInfo h200 = *find_device("h200");
     const auto declines = [&](const std::string& operands) {
         std::string why;
-        Case c = Case::parse("gemm " + operands);
-        c.infer();
-        c.with_call(kCuda, [&](const void* call) {
-            const char* said = gemm::skinny_decline(*static_cast<const Gemm*>(call), h200);
+        test::with_gemm(operands, [&](const Gemm& op) {
+            const char* said = gemm::skinny_decline(op, h200);
             why = said == nullptr ? "takes it" : said;
         });
         return why;

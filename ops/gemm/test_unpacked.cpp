@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "ops/gemm/test_call.h"
 #include "ops/gemm/unpacked.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
@@ -11,14 +12,8 @@
 namespace weft {
 namespace {
 
+using test::with_gemm;
 using testing::HasSubstr;
-
-template <class Use>
-void with_gemm(const std::string& operands, Use use) {
-    Case c = Case::parse("gemm " + operands);
-    c.infer();
-    c.with_call(kCuda, [&](const void* call) { use(*static_cast<const Gemm*>(call)); });
-}
 
 std::string declines(const std::string& operands, bool wide = true) {
     std::string why;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/gemm/test_call.h"
 #include "ops/gemm/wgmma.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
@@ -19,18 +20,12 @@
 namespace weft {
 namespace {
 
+using test::with_gemm;
 using ::testing::HasSubstr;
-
-template <class Use>
-void with_gemm(const std::string& line, Use use) {
-    Case c = Case::parse(line);
-    c.infer();
-    c.with_call(kCuda, [&](const void* call) { use(*static_cast<const Gemm*>(call)); });
-}
 
 std::string reason(const std::string& operands, const char* device = "h200") {
     std::string why;
-    with_gemm("gemm " + operands, [&](const Gemm& op) {
+    with_gemm(operands, [&](const Gemm& op) {
         const char* said = gemm::wgmma_decline(op, *find_device(device));
         why = said == nullptr ? "accepts" : said;
     });
@@ -96,7 +91,7 @@ struct Plan {
 Plan plan(const std::string& operands) {
     const DeviceInfo& h200 = *find_device("h200");
     Plan made;
-    with_gemm("gemm " + operands, [&](const Gemm& op) {
+    with_gemm(operands, [&](const Gemm& op) {
         made.config = gemm::wgmma_config(op, h200);
         made.tiles = gemm::wgmma_tiles(op, made.config).count();
         made.clusters = gemm::wgmma_clusters(op, made.config, h200);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "ops/gemm/test_call.h"
 #include "ops/gemm/wgmma.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
@@ -45,11 +46,8 @@ TEST(GemmWgmmaParts, BlocksOfAClusterShareATileAlongK) {
 TEST(GemmWgmmaParts, SharesATileAlongKWhereTheCardWouldBeIdle) {
     const auto splits = [](const std::string& operands) {
         int made = 0;
-        Case c = Case::parse("gemm " + operands);
-        c.infer();
-        c.with_call(kCuda, [&](const void* call) {
-            made = gemm::wgmma_config(*static_cast<const Gemm*>(call), *find_device("h200")).splits;
-        });
+        test::with_gemm(operands,
+                        [&](const Gemm& op) { made = gemm::wgmma_config(op, *find_device("h200")).splits; });
         return made;
     };
     // GR00T's second product of 17 tokens: twelve tiles of features.
