@@ -20,9 +20,8 @@ struct SkinnyConfig {
 
     // Of a row: what a warp asks for before it waits, as much as registers hold.
     static constexpr int chunk_bytes(int token_tiles) { return token_tiles == 1 ? 256 : 128; }
-    static constexpr int packed_chunk_bytes() {
-        return 128;
-    }  // the same of codes, which are 512 bytes of a token
+    // The same of codes, which are 512 bytes of a token.
+    static constexpr int packed_chunk_bytes() { return 128; }
     constexpr int sharers() const { return kWarps / row_warps; }  // warps of a block with the same rows
     constexpr int k_parts() const { return sharers() * splits; }
     // Sums are parked by token; four more floats keep the tokens of a fragment off each other's banks.

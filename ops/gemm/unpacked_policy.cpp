@@ -68,8 +68,8 @@ double unpacked_cost(const Gemm& op, bool wide, const DeviceInfo& device) {
 }
 
 const char* unpacked_decline(const Gemm& op, bool wide, const DeviceInfo& device) {
-    if (const char* why = mma_decline(op, device)) return why;
     if (!op.packed()) return "its weights are no codes of four bits";
+    if (const char* why = mma_decline(op, device)) return why;
     if (op.b.dim(1) == 0) return "k is 0: nothing to unpack";
     if (unpacked(op).bytes > kMostScratch)
         return "its weights as 16-bit numbers are more than 1 GiB of scratch";
