@@ -10,10 +10,7 @@ namespace {
 bool has_groups(const Dequantize& op) { return op.group_scale || op.swizzled_scale || op.block_scale; }
 
 kit::RowTiles tiles(const Dequantize& op, const DeviceInfo& device) {
-    std::int64_t rows = fold_rows(op.x)->rows, dim = op.x.dim(-1);
-    if (!op.token_scale && !has_groups(op))
-        kit::fold_dense(rows, dim, {fold_rows(op.x)->stride, fold_rows(op.out)->stride});
-    return kit::tile_rows(rows, dim, kWidth, 1, device);
+    return kit::tile_tensors({&op.x, &op.out}, kWidth, !op.token_scale && !has_groups(op), device);
 }
 
 Scales scales(const Dequantize& op) {
@@ -29,8 +26,8 @@ Scales scales(const Dequantize& op) {
 
 template <class T, class Out>
 void launch_as(const Dequantize& op, const kit::RowTiles& t, Context& context) {
-    kit::launch("dequantize", dequantize<T, Out>, t.shape(), context.stream(), kit::vector_rows(op.x, kWidth),
-                scales(op), kit::vector_rows(op.out, kWidth), t);
+    kit::launch("dequantize", dequantize<T, Out>, t.shape(), context.stream(),
+                kit::vector_rows(op.x, kWidth, t), scales(op), kit::vector_rows(op.out, kWidth, t), t);
 }
 
 void launch(const Dequantize& op, Context& context) {
@@ -38,15 +35,16 @@ void launch(const Dequantize& op, Context& context) {
     const kit::RowTiles t = tiles(op, context.info());
     const bool known =
         !has_groups(op) &&
-        kit::whole_vectors(t, kWidth, {kit::vector_rows(op.x, kWidth), kit::vector_rows(op.out, kWidth)}) &&
+        kit::whole_vectors(t, kWidth,
+                           {kit::vector_rows(op.x, kWidth, t), kit::vector_rows(op.out, kWidth, t)}) &&
         kit::with_types<Types<e4m3, bf16>, Types<e4m3, half>, Types<e4m3, float>>(
             op.x.dtype, op.out.dtype, [&](auto types) {
                 using Pair = decltype(types);
                 launch_as<typename Pair::In, typename Pair::Out>(op, t, context);
             });
     if (known) return;
-    kit::launch("dequantize_any", dequantize_any, t.shape(), context.stream(), kit::vector_rows(op.x, kWidth),
-                scales(op), kit::vector_rows(op.out, kWidth), t);
+    kit::launch("dequantize_any", dequantize_any, t.shape(), context.stream(),
+                kit::vector_rows(op.x, kWidth, t), scales(op), kit::vector_rows(op.out, kWidth, t), t);
 }
 
 const RegisterImplementations<Dequantize> kKernels{
