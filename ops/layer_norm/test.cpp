@@ -196,7 +196,7 @@ TEST(LayerNorm, RowsInChunks) {
              "layer_norm x=bf16[1,300000] weight=fp32[300000] residual=bf16[1,300000] residual_out=@x "
              "out=bf16[1,300000]",
          }) {
-        test::expect_right(line, "rows", "vectors=4x8 rows=1 cluster=8 mixed");
+        test::expect_right(line, "rows", "vectors=2x8 rows=1 cluster=8 mixed");
     }
 }
 #endif

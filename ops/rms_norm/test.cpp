@@ -231,7 +231,7 @@ TEST(RmsNorm, RowsOfACluster) {
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=fp16[2,65536]", "rows",
                        "cluster=4 beside");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=int8[2,65536] token_scale=fp32[2]",
-                       "rows", "cluster=4 mixed");
+                       "rows", "cluster=8 mixed");
 }
 // Operands beside a row that are not stored as it is, are one element, lie elsewhere, or modulate what a weight has scaled,
 // and rows that go to another dtype; one, two and four vectors a thread, the last of them not in every thread; each with
@@ -310,17 +310,55 @@ TEST(RmsNorm, WeightsOfFp32) {
         test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] " + std::string(other),
                            "rows", "beside");
 }
-// What differs in dtype from its residual, goes to other codes than e4m3, has rows along three axes, or two outputs that no
-// thread has room for, is mixed.
+// Rows whose x and residual differ in dtype, or that are no whole vectors, in pieces of every size and squads of both, in
+// a warp, a block and a cluster; with a residual, a weight and a bias at most.
+TEST(RmsNorm, AnyRowsWithLittleBeside) {
+    const struct {
+        const char *line, *config;
+    } kCalls[] = {
+        {"rms_norm x=bf16[3,64] weight=bf16[64] residual=fp32[3,64] out=bf16[3,64]", "vectors=1x8"},
+        {"rms_norm x=bf16[3,60] weight=fp32[60] out=bf16[3,60]", "vectors=1x8 rows=16 cluster=1 pieces=4"},
+        {"rms_norm x=bf16[3,62] weight=fp16[62] out=fp32[3,62]", "vectors=1x8 rows=8 cluster=1 pieces=2"},
+        {"rms_norm x=bf16[3,64] weight=fp32[64]+1 out=bf16[3,64]", "pieces=1"},
+        {"rms_norm x=fp32[5,333]+1 out=fp16[5,333] residual=fp16[5,333] residual_out=@residual", "pieces=1"},
+        {"rms_norm x=fp16[2,3,77] mod_scale=bf16[2,1,77] mod_shift=fp32[2,1,77] out=@x mod_offset=1",
+         "pieces=1"},
+        {"rms_norm x=bf16[7,4001] weight=bf16[4001] bias=fp32[4001] out=bf16[7,4001]", "vectors=1x8 rows=1"},
+        {"rms_norm x=bf16[1200,900] weight=bf16[900] out=bf16[1200,900]", "lanes=32 vectors=4x8"},
+        {"rms_norm x=bf16[600,901] weight=bf16[901] residual=fp32[600,901] residual_out=fp32[600,901] "
+         "out=bf16[600,901]",
+         "vectors=4x8"},
+        {"rms_norm x=bf16[3,40001] weight=fp32[40001] out=bf16[3,40001]", "cluster=8 pieces=1"},
+    };
+    for (const auto& call : kCalls) test::expect_right(call.line, "rows", call.config);
+}
+// The same with all else that may be beside a row.
+TEST(RmsNorm, AnyRowsWithMoreBeside) {
+    for (const char* line : {
+             "rms_norm x=bf16[2,3,4,512]{6144,512,1536,1} weight=fp32[512] out=bf16[2,3,4,512]",
+             "rms_norm x=bf16[2,3,4,77]{924,77,231,1} weight=fp32[77] residual=fp16[2,3,4,77] gate=bf16[77] "
+             "residual_out=@residual out=fp8_e4m3[2,3,4,77] scale=fp32[1]",
+             "rms_norm x=fp32[5,88] residual=bf16[5,88] mod_index=int64[5] mod_scale=fp32[9,88] "
+             "mod_scale2=fp32[9,88] "
+             "out=fp16[5,88] out2=fp32[5,88]",
+             "rms_norm x=bf16[9,62] weight=bf16[62] mod_scale=bf16[9,62] mod_shift=bf16[62] out=bf16[9,62] "
+             "mod_tanh=true",
+             "rms_norm x=bf16[3,1001] weight=bf16[1001] out=fp8_e4m3[3,1001] token_scale=fp32[3]",
+             "rms_norm x=bf16[3,8200] weight=bf16[8200] residual=fp32[3,8200] gate=fp32[3,1] "
+             "out=bf16[3,8200] "
+             "out2=bf16[3,8200] mod_shift=bf16[8200]",
+         }) {
+        test::expect_right(line, "rows", "any beside");
+    }
+}
+// What goes to other codes than e4m3, or has two outputs that no thread has room for, is mixed.
 TEST(RmsNorm, WhatIsNotBesideTheRow) {
     for (const char* line : {
-             "rms_norm x=bf16[3,64] weight=bf16[64] residual=fp32[3,64] out=bf16[3,64]",
-             "rms_norm x=bf16[2,3,4,512]{6144,512,1536,1} weight=fp32[512] out=bf16[2,3,4,512]",
              "rms_norm x=bf16[3,10248] weight=fp32[10248] mod_scale=fp32[10248] out=bf16[3,10248] "
              "out2=bf16[3,10248] mod_scale2=fp32[10248]",
-             "rms_norm x=bf16[3,60] weight=fp32[60] out=bf16[3,60]",
-             "rms_norm x=bf16[3,64] weight=fp32[64]+1 out=bf16[3,64]",
              "rms_norm x=bf16[3,64] weight=fp32[64] out=int8[3,64] token_scale=fp32[3]",
+             "rms_norm x=bf16[3,61]+1 weight=fp32[61] residual=fp32[3,61]+2 out=int8[3,61] "
+             "token_scale=fp32[3]",
          }) {
         test::expect_right(line, "rows", "mixed");
     }

@@ -72,6 +72,30 @@ __device__ __forceinline__ void softmax_uniform(const SoftmaxParams& p) {
     });
 }
 
+template <int N, int V, class Form>
+__device__ __forceinline__ void softmax_any(const SoftmaxParams& p) {
+    kit::Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    kit::AnyRow<N, V, true> row(group, p.shape, nullptr);
+    row.load(p.in, [] {});
+    group.begin();
+
+    MaximumAndSum part{-INFINITY, 0.0f};
+    row.each_piece([&](int, const float (&x)[N]) {
+#pragma unroll
+        for (const float value : x) part.maximum = fmaxf(part.maximum, value * p.scale);
+    });
+    row.each_piece([&](int, const float (&x)[N]) {
+#pragma unroll
+        for (const float value : x)
+            part.sum += kit::exp2_approximate(fmaf(value, p.scale, -part.reference()));
+    });
+    const MaximumAndSum all = group.reduce(part, Merge{});
+    const float inverse = inverse_of(all.sum);
+    row.values().change(
+        [&](float x) { return kit::exp2_approximate(fmaf(x, p.scale, -all.reference())) * inverse; });
+    kit::store_wide(row.part, p.out, row.part.offset(p.out), row.values());
+}
+
 // Maximum and sum in one pass: a row that is not held is read twice in all.
 template <bool kRagged>
 __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
@@ -107,16 +131,19 @@ __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
 
 // What    y = 2^(c·x - m) / sum(2^(c·x - m)), c = scale·log2(e), m = max(c·x); zeros where all c·x are -inf
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel kOctets octets
+//         vectors of N elements, neighbours side by side, in registers; of any rows V octets (kit/any_row.cuh); in a
+//         mixed kernel kOctets
 // Traffic x and out once (bound by memory); maximum and sum are reduced together, in one exchange
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
-//         N; every row aligned for vectors of N; out of 16 bits or fp32.
+//         N; every row aligned for vectors of N; out of 16 bits or fp32. Any: rows are whole pieces of N elements.
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm), kit::row_blocks(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxOf<Form> p) {
     kit::dependency_wait();
     kit::dependents_launch();
-    if constexpr (Form::kForm.uniform) {
+    if constexpr (Form::kForm.any) {
+        softmax_any<N, V, Form>(p);
+    } else if constexpr (Form::kForm.uniform) {
         softmax_uniform<T, N, V, Form>(p);
     } else {
         softmax_mixed<Form::kForm.ragged>(p);

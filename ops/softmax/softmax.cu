@@ -9,7 +9,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 constexpr RowKernels kForms{
-    .biased = false, .biased_fp8 = false, .residual = false, .fp8 = false, .wide_outs = true};
+    .biased = false, .biased_fp8 = false, .residual = false, .fp8 = false, .any = true, .wide_outs = true};
 
 MixedSoftmax bind(const Softmax& op) {
     MixedSoftmax p;
@@ -18,8 +18,11 @@ MixedSoftmax bind(const Softmax& op) {
 }
 
 RowProblem problem(const Softmax& op, const MixedSoftmax& bound) {
-    return kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms, {.bias = false, .residual = false},
-                            bound.shape.by);
+    RowProblem rows = kit::row_problem(op.x.dtype, {&op.x}, {&op.out}, kForms,
+                                       {.bias = false, .residual = false}, bound.shape.by);
+    if (!rows.form.uniform && !rows.whole() && bound.shape.by == kit::RowsBy::strides && rows.rows >> 31 == 0)
+        rows.form = {.uniform = true, .beside = true, .any = true, .bare = true};
+    return rows;
 }
 
 void launch(const Softmax& op, Context& context) {

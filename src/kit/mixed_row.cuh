@@ -1,5 +1,6 @@
-// The row of a mixed kernel: two kernels an op for all that uniform kernels (kit/row.cuh) do not take. Operands are of
-// any dtype and any row, rows of any length, and need not begin where a vector may.
+// The row of a mixed kernel: two kernels an op for what neither uniform kernels (kit/row.cuh) nor those of any rows
+// (kit/any_row.cuh) take. Operands are of any dtype and any row, rows of any length, and need not begin where a vector may.
+// They are long kernels, and a row takes several times as many instructions to begin.
 //
 // A row is dealt to the threads of a Group in octets, eight neighbouring elements each, in turn: slot v of thread t is
 // octet v·size + t. Octets are counted from an address of x that is a multiple of eight elements, so that those of a

@@ -8,8 +8,8 @@
 //
 // A kernel is compiled for a RowForm. Here are the uniform ones, which production calls: all that is read is stored
 // alike, and a thread's loads are all on their way before the first is needed. Where only the operands beside the row are
-// not stored so, the row itself is loaded like this and they are SideSlices. All other calls take the op's mixed kernels
-// (kit/mixed_row.cuh).
+// not stored so, the row itself is loaded like this and they are SideSlices. Where the row is not stored alike itself, or is
+// no whole vectors, it is an AnyRow (kit/any_row.cuh). What is left takes the op's mixed kernels (kit/mixed_row.cuh).
 //
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 #pragma once
@@ -30,7 +30,7 @@ template <class T, int N, int V, class Form>
 class Row {
    public:
     static constexpr RowForm kForm = Form::kForm;
-    static constexpr int kWidth = N, kVectors = V;
+    static constexpr int kWidth = N, kVectors = V, kPiece = N;
     static_assert(kForm.uniform && V > 0);
 
     template <GroupScope kScope>

@@ -115,7 +115,7 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
     form.uniform = by == RowsBy::strides && problem.rows >> 31 == 0 && stored && one_output &&
                    (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same) &&
                    whole(16 / element_bytes);
-    problem.whole = whole(kOctet);
+    problem.piece = whole(kOctet) ? kOctet : whole(4) ? 4 : whole(2) ? 2 : 1;
     problem.form = form;
     return problem;
 }
@@ -168,15 +168,52 @@ void with_full_form(const RowForm& wanted, F use) {
     });
 }
 
+// The same of any rows. An op that has nothing beside a row has bare kernels only.
+template <RowKernels kKernels, class F>
+void with_any_form(bool bare, F use) {
+    if constexpr (kKernels.beside) {
+        if (!bare) return use(AnyForm<false>{});
+    }
+    use(AnyForm<true>{});
+}
+
 // Calls `use` with a null pointer to the element type, the elements of a vector and the number of vectors as constants,
-// and an object of the form's type (FormOf). Of mixed kernels, which know no dtype, that is fp32.
+// and an object of the form's type (FormOf). Of kernels that know no dtype, that is fp32.
 template <RowKernels kKernels, class F>
 void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan, F use) {
     if (!plan.uniform) {
-        return with_flag<true>(!problem.whole, [&](auto ragged) {
+        return with_flag<true>(!problem.whole(), [&](auto ragged) {
             use(static_cast<float*>(nullptr), std::integral_constant<int, kOctet>{},
                 std::integral_constant<int, 0>{}, MixedForm<ragged()>{});
         });
+    }
+    if constexpr (kKernels.any) {
+        if (plan.any) {
+            return with_any_form<kKernels>(plan.bare, [&](auto form) {
+                constexpr bool kBare = decltype(form)::kForm.bare;
+                const auto with_vectors = [&]<int kPiece, int kVectors>() {
+                    if constexpr (weft::detail::any_allows(kVectors, kPiece, kBare))
+                        use(static_cast<float*>(nullptr), std::integral_constant<int, kPiece>{},
+                            std::integral_constant<int, kVectors>{}, form);
+                };
+                const auto with_piece = [&]<int kPiece>() {
+                    switch (plan.vectors) {
+                        case 1: return with_vectors.template operator()<kPiece, 1>();
+                        case 2: return with_vectors.template operator()<kPiece, 2>();
+                        default: return with_vectors.template operator()<kPiece, 4>();
+                    }
+                };
+                switch (plan.piece) {
+                    case 1: return with_piece.template operator()<1>();
+                    case 2: return with_piece.template operator()<2>();
+                    case 4:
+                        if constexpr (kBare) return with_piece.template operator()<4>();
+                        [[fallthrough]];
+                    default:
+                        if constexpr (kKernels.beside) return with_piece.template operator()<kOctet>();
+                }
+            });
+        }
     }
     if constexpr (kKernels.beside) {
         if (plan.beside) {

@@ -35,7 +35,8 @@ struct MixedNorm : RowNorm {
     RowPlaces places{};
 };
 template <class Form>
-using NormOf = std::conditional_t<Form::kForm.uniform && !Form::kForm.beside, RowNorm, MixedNorm>;
+using NormOf =
+    std::conditional_t<Form::kForm.uniform && (!Form::kForm.beside || Form::kForm.bare), RowNorm, MixedNorm>;
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
 struct Moments {
@@ -84,6 +85,24 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     });
 }
 
+// Of any rows that have a residual, a weight and a bias at most, one map of one output of 16 bits or fp32.
+template <int N, int V, class Form, class Statistics>
+__device__ __forceinline__ void normalise_bare(const RowNorm& p, Statistics statistics) {
+    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    const bool biased = p.weight.shift.data != nullptr;
+    SideSlice<V, N> weight, bias;
+    AnyRow<N, V, true> row(group, p.shape, nullptr);
+    row.load(p.in, [&] { weight.load_or(p.weight.no_scale(), row.part, p.weight.scale); });
+    group.begin();
+    const Moments m = statistics(row, group, [&] {
+        if (biased) bias.load_or(-0.0f, row.part, p.weight.shift);
+    });
+    row.values().combine(weight.widen(p.weight.scale),
+                         [&](float x, float w) { return (x - m.shift) * m.scale * (w + p.weight.offset); });
+    if (biased) row.values().combine(bias.widen(p.weight.shift), [](float y, float b) { return y + b; });
+    store_wide(row.part, p.to.out, row.part.offset(p.to.out), row.values());
+}
+
 // The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
 template <bool kRagged>
 __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNorm& p, const Moments& m,
@@ -114,21 +133,21 @@ __device__ __forceinline__ void map_chunk(MixedRow<kRagged>& row, const MixedNor
 }
 
 // Tells L2 of a modulation.
-template <int V>
-__device__ __forceinline__ void announce_side(const RowPart& part, const RowAffine& map) {
-    SideSlice<V>::announce(part, map.scale);
-    SideSlice<V>::announce(part, map.shift);
+template <class Side, class Part>
+__device__ __forceinline__ void announce_side(const Part& part, const RowAffine& map) {
+    Side::announce(part, map.scale);
+    Side::announce(part, map.shift);
 }
 // use(value), where value(v, i) is what a thread has of an operand beside the row, or its tanh: of `held`, which has been
 // `asked` for it or is now, or the one that stands for all.
-template <int V, class Use>
-__device__ __forceinline__ void with_side(SideSlice<V>& held, bool asked, float fill, const RowPart& part,
+template <class Side, class Part, class Use>
+__device__ __forceinline__ void with_side(Side& held, bool asked, float absent, const Part& part,
                                           const RowOperand& operand, bool tanh, Use use) {
-    if (SideSlice<V>::is_one(operand)) {
-        const float one = SideSlice<V>::one(fill, part, operand), value = tanh ? tanhf(one) : one;
+    if (Side::is_one(operand)) {
+        const float one = Side::one(absent, part, operand), value = tanh ? tanhf(one) : one;
         return use([value](int, int) { return value; });
     }
-    if (!asked) held.load_or(fill, part, operand);
+    if (!asked) held.load_or(absent, part, operand);
     held.widen(operand);
     if (tanh) [[unlikely]]
         held.change([](float value) { return tanhf(value); });
@@ -136,12 +155,12 @@ __device__ __forceinline__ void with_side(SideSlice<V>& held, bool asked, float 
 }
 // y · (scale + offset) + shift of what a thread holds beside the row; one operand after the other, in `held`, which may
 // have been `asked` for the scale.
-template <int V>
-__device__ __forceinline__ void modulate_side(SideSlice<V>& y, SideSlice<V>& held, bool asked,
-                                              const RowPart& part, const RowAffine& map) {
+template <class Side, class Part>
+__device__ __forceinline__ void modulate_side(Side& y, Side& held, bool asked, const Part& part,
+                                              const RowAffine& map) {
     const auto combine = [&](auto value, auto f) {
 #pragma unroll
-        for (int v = 0; v < V; ++v) {
+        for (int v = 0; v < Side::kOctets; ++v) {
 #pragma unroll
             for (int i = 0; i < kOctet; ++i) y.at[v][i] = f(y.at[v][i], value(v, i));
         }
@@ -157,10 +176,10 @@ __device__ __forceinline__ void modulate_side(SideSlice<V>& y, SideSlice<V>& hel
 // for all that a thread holds of each.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics statistics) {
-    static_assert(N == kOctet);
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    Row<T, N, V, Form> row(group, p.shape, &p.places);
-    using Side = SideSlice<V>;
+    RowOf<T, N, V, Form> row(group, p.shape, &p.places);
+    constexpr int kPiece = decltype(row)::kPiece;
+    using Side = SideSlice<V, kPiece>;
     const RowAffine& map = p.weight;
     const bool two = weft::detail::beside_outputs(V) > 1 && p.outputs > 1;
     Side y, held;  // y: the weight first
@@ -169,8 +188,8 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
         y.load_or(map.no_scale(), row.part, map.scale);
         Side::announce(row.part, map.shift);
         if (p.modulated) {
-            announce_side<V>(row.part, p.maps[1]);
-            if (two) announce_side<V>(row.part, p.maps[2]);
+            announce_side<Side>(row.part, p.maps[1]);
+            if (two) announce_side<Side>(row.part, p.maps[2]);
         }
         scale = static_scale(p.to);
     });
@@ -183,9 +202,9 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     });
     y.widen(map.scale);
     with_side(held, !ahead, -0.0f, row.part, map.shift, false, [&](auto add) {
-        row.each([&](int v, int, const float (&x)[N]) {
+        row.each([&](int v, int, const float (&x)[kOctet]) {
 #pragma unroll
-            for (int i = 0; i < N; ++i)
+            for (int i = 0; i < kOctet; ++i)
                 y.at[v][i] = (x[i] - m.shift) * m.scale * (y.at[v][i] + map.offset) + add(v, i);
         });
     });
@@ -195,13 +214,14 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
         store_beside(row, group, p.second, 1.0f, second);
     }
     if (p.modulated) modulate_side(y, held, ahead && !two, row.part, p.maps[1]);
-    if (p.groups.data != nullptr) [[unlikely]]
-        return store_beside_groups(row, p.to, p.groups, scale, y);
+    if constexpr (!Form::kForm.any) {
+        if (p.groups.data != nullptr) [[unlikely]]
+            return store_beside_groups(row, p.to, p.groups, scale, y);
+    }
     store_beside(row, group, p.to, scale, y);
 }
 
-// All else: rows of another dtype than their residual, of three axes or far apart, rows that are no whole vectors, and those
-// that no registers hold.
+// All else: rows of three axes or far apart, codes of other dtypes, and rows that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
@@ -229,18 +249,23 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 //         of the last sum and the wait for the others': what found no register before is asked for there.
 //         Of each output y = n · (modulation's scale + its offset) + its shift
 // Mapping a row is shared by `lanes` threads of a block, times the blocks of a cluster; each thread holds V
-//         vectors of N elements, neighbours side by side, in registers; in a mixed kernel kOctets octets
+//         vectors of N elements, neighbours side by side, in registers; of any rows V octets (kit/any_row.cuh); in a
+//         mixed kernel kOctets
 // Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
 //         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
 //         modulation and gate are of any dtype of 16 or 32 bits, one element or rows that an index picks, and out is of 16
-//         bits, fp32 or e4m3. Mixed: scales of groups: no row is ragged
+//         bits, fp32 or e4m3. Any: the same for x and residual, rows are whole pieces of N elements and may be scattered;
+//         bare: no gate, no modulation beside a weight, one output of 16 bits or fp32. Mixed: scales of groups: no row is
+//         ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     dependency_wait();
     dependents_launch();
-    if constexpr (Form::kForm.beside) {
+    if constexpr (Form::kForm.bare) {
+        normalise_bare<N, V, Form>(p, statistics);
+    } else if constexpr (Form::kForm.beside) {
         normalise_beside<T, N, V, Form>(p, statistics);
     } else if constexpr (Form::kForm.uniform) {
         normalise_uniform<T, N, V, Form>(p, statistics);

@@ -62,21 +62,26 @@ bool has_wide_kernel(const Op& op, const RowKernels& kernels, const RowProblem& 
             return !*t || (t->dtype == wanted && t->rank > 0 && t->dim(-1) == problem.dim);
         });
     };
-    return kernels.wide && bits(dtype) == 16 && problem.whole && by == RowsBy::strides &&
+    return kernels.wide && bits(dtype) == 16 && problem.whole() && by == RowsBy::strides &&
            problem.rows >> 31 == 0 && problem.outputs == 1 && (!kernels.plain || !shift) &&
            of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out}) &&
            of(DType::fp32, {&scale, &shift});
 }
 
-// Whether a call of a problem that is not uniform is one of a kernel for operands beside the row (RowForm::beside): rows
-// that are stored alike, whole vectors, results of 16 bits or more, or codes of e4m3 or with scales of groups.
+// The form of a call whose problem is not uniform: with operands beside rows that are stored alike, in whole vectors
+// (RowForm::beside); of any rows; or of a mixed kernel. The first two have results of 16 bits or more, or codes of e4m3;
+// or, where rows are whole vectors of one dtype, with scales of groups.
 template <class Op>
-bool has_side_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by) {
+RowForm side_form(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by) {
     const DType dtype = norm_dtype(op), out = op.out.dtype;
     const auto of_row = [&](const Tensor& t) { return !t || t.dtype == dtype; };
-    return kernels.beside && problem.whole && problem.rows >> 31 == 0 && by != RowsBy::place &&
-           of_row(op.x) && of_row(op.residual_out) &&
-           (bits(out) >= 16 || out == DType::fp8_e4m3 || op.group_scale || op.swizzled_scale);
+    const bool alike = problem.whole() && of_row(op.x) && of_row(op.residual_out) && by != RowsBy::place;
+    const bool groups = op.group_scale || op.swizzled_scale;
+    const bool stored = groups ? alike : bits(out) >= 16 || out == DType::fp8_e4m3;
+    if (!stored || problem.rows >> 31 != 0 || !(alike ? kernels.beside : kernels.any)) return {};
+    const bool bare = by == RowsBy::strides && problem.outputs == 1 && !op.gate && !op.token_scale &&
+                      bits(out) >= 16 && (modulates_alone(op) || (!op.mod_scale && !op.mod_shift));
+    return {.uniform = true, .beside = true, .any = !alike, .bare = !alike && bare};
 }
 
 // `kernels`: which uniform kernels the norm has; `by`: of bind_norm's shape.
@@ -94,22 +99,21 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
     if (modulated) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;
-        problem.group_lanes = problem.whole ? group_columns(scales.dtype) / kOctet : 1;
+        problem.group_lanes = problem.whole() ? group_columns(scales.dtype) / kOctet : 1;
     }
     problem.outputs = op.out2 ? 2 : 1;
     if (!problem.form.uniform && !modulated &&
         has_wide_kernel(op, kernels, problem, by, alone ? op.mod_scale : op.weight,
                         alone ? op.mod_shift : op.bias))
         problem.form = {.uniform = true, .bias = !kernels.plain, .fp8 = false, .wide = true};
-    if (!problem.form.uniform && has_side_kernel(op, kernels, problem, by))
-        problem.form = {.uniform = true, .beside = true};
+    if (!problem.form.uniform) problem.form = side_form(op, kernels, problem, by);
     return problem;
 }
 
 // Groups of rows that are no whole vectors are found in a pass of their own, over the normalised rows in fp32.
 template <class Op>
 bool groups_apart(const Op& op, const RowProblem& rows) {
-    return (op.group_scale || op.swizzled_scale) && !rows.whole;
+    return (op.group_scale || op.swizzled_scale) && !rows.whole();
 }
 
 template <class Op>

@@ -77,9 +77,9 @@ struct RowShape {
 }
 
 // Elements from an operand's first to where the row begins that belongs to row `row` of x.
-__device__ __forceinline__ std::int64_t scattered_offset(const RowPlaces& places, const RowOperand& operand,
-                                                         std::int64_t row) {
-    const RowPlace& place = places.of[operand.number];
+[[gnu::noinline]] __device__ inline std::int64_t scattered_offset(const RowPlaces& places, int number,
+                                                                  std::int64_t row) {
+    const RowPlace& place = places.of[number];
     if (places.wide) [[unlikely]]
         return wide_offset(places, place, row);
     std::int64_t at = 0;
@@ -146,7 +146,7 @@ struct RunRow {
     __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowOperand& operand) const {
         if (places != nullptr && shape.by != RowsBy::strides && operand.rows != RowsBy::strides) {
             if (few) return multiply_wide(static_cast<std::int32_t>(pick.low), operand.stride, 0);
-            if (operand.rows == RowsBy::place) return scattered_offset(*places, operand, row);
+            if (operand.rows == RowsBy::place) return scattered_offset(*places, operand.number, row);
             return pick.wide() * places->of[operand.number].stride[0];
         }
         const std::int64_t begin = multiply_wide(static_cast<std::int32_t>(run), operand.run_stride, 0);
@@ -227,8 +227,9 @@ struct RowPart {
    private:
     template <GroupScope kScope>
     __device__ __forceinline__ static std::int64_t row_of(const Group<kScope>& group, const RowShape& shape) {
-        const auto block =
-            static_cast<std::int64_t>(group.clustered() ? blockIdx.x / group.cluster : blockIdx.x);
+        // Clusters are powers of two.
+        const std::int64_t block =
+            group.clustered() ? blockIdx.x >> __popc(static_cast<unsigned>(group.cluster) - 1) : blockIdx.x;
         if (!group.in_warp()) return block;
         return block * (blockDim.x >> shape.lanes_log2) + (threadIdx.x >> shape.lanes_log2);
     }

@@ -28,6 +28,9 @@ struct RowPlan {
     bool keep = false;    // L2 keeps the rows that are read after all else
     bool uniform = true;  // of a uniform kernel
     bool beside = false;  // RowForm::beside
+    int piece = kOctet;   // RowProblem::piece, of RowForm::any
+    bool any = false;     // RowForm::any
+    bool bare = false;    // RowForm::bare
     bool wide = false;    // RowForm::wide
 
     int threads() const { return lanes * rows; }
@@ -36,13 +39,14 @@ struct RowPlan {
 };
 
 inline std::string to_string(const RowPlan& plan) {
-    return "lanes=" + std::to_string(plan.lanes) + " vectors=" + std::to_string(plan.vectors) + "x" +
-           std::to_string(plan.width) + " rows=" + std::to_string(plan.rows) +
-           " cluster=" + std::to_string(plan.cluster) + (plan.keep ? " l2=input" : "") +
-           (plan.beside    ? " beside"
-            : plan.wide    ? " wide"
-            : plan.uniform ? ""
-                           : " mixed");
+    std::string text = "lanes=" + std::to_string(plan.lanes) + " vectors=" + std::to_string(plan.vectors) +
+                       "x" + std::to_string(plan.width) + " rows=" + std::to_string(plan.rows) +
+                       " cluster=" + std::to_string(plan.cluster);
+    if (plan.piece < kOctet) text += " pieces=" + std::to_string(plan.piece);
+    if (plan.keep) text += " l2=input";
+    if (!plan.uniform) return text + " mixed";
+    if (plan.wide) return text + " wide";
+    return text + (plan.any ? " any" : "") + (plan.beside && !plan.bare ? " beside" : "");
 }
 
 // What a row kernel knows of its operands when it is compiled. A uniform one, which is what production calls, has
@@ -51,7 +55,8 @@ inline std::string to_string(const RowPlan& plan) {
 // Where eight vectors a thread wait for the blocks of a cluster it costs nothing, and the kernel decides where it runs. So
 // do kernels of a row with operands beside it that are stored in dtypes of their own, or whose rows an index picks, or with
 // a modulation beside a weight, or with out in another dtype: a checkpoint's weights in fp32, a diffusion model's modulation.
-// The mixed kernels, of which an op has two, decide all else there.
+// Kernels of any rows ask for the dtypes of x and residual there as well, and take rows that are no whole vectors. The mixed
+// kernels, of which an op has two, decide all else there: rows of 2^31 and more, those that no registers hold, other codes.
 struct RowForm {
     bool uniform = false;
     bool bias = true;  // is there; of eight vectors: may be, like the next two
@@ -59,51 +64,69 @@ struct RowForm {
     bool fp8 = true;
     bool ragged = false;  // of a mixed one: some row is not whole octets, or begins where no vector may
     bool beside = false;  // of a uniform one: operands beside the row have dtypes and places of their own
-    bool wide = false;    // of a uniform one of 16 bits: weight and bias are of fp32; a residual may be there
+    bool any =
+        false;  // of one beside: the row has no dtype of its own, and may be moved in pieces (kit/any_row.cuh)
+    bool bare =
+        false;  // of any rows: beside a row are no more than a residual, a weight and a bias, and rows have strides
+    bool wide = false;  // of a uniform one of 16 bits: weight and bias are of fp32; a residual may be there
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
 // The uniform kernels that an op is compiled for: without a bias, with one, with one to fp8, with a residual, to fp8; with
-// operands beside the row that are not stored as it is; with a weight of fp32.
+// operands beside the row that are not stored as it is; with a weight of fp32; of any rows.
 struct RowKernels {
     bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true, beside = false,
          wide = false;
+    bool any = false;        // kernels of rows of any dtypes and lengths, too
     bool wide_outs = false;  // out may be of another dtype of 16 or 32 bits than the row
 };
 
 // How far the threads of a row reach, as far as a kernel's vectors tell: plans give a cluster to no uniform row of one or
 // two vectors a thread.
 constexpr GroupScope row_scope(int vectors, const RowForm& form) {
-    return form.uniform && vectors <= 2 ? GroupScope::local : GroupScope::any;
+    return form.uniform && !form.any && vectors <= 2 ? GroupScope::local : GroupScope::any;
 }
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
 template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true, bool kRagged = false,
-          bool kBeside = false, bool kWide = false>
+          bool kBeside = false, bool kWide = false, bool kAny = false, bool kBare = false>
 struct FormOf {
-    static constexpr RowForm kForm{kUniform, kBias, kResidual, kFp8, kRagged, kBeside, kWide};
+    static constexpr RowForm kForm{.uniform = kUniform,
+                                   .bias = kBias,
+                                   .residual = kResidual,
+                                   .fp8 = kFp8,
+                                   .ragged = kRagged,
+                                   .beside = kBeside,
+                                   .any = kAny,
+                                   .bare = kBare,
+                                   .wide = kWide};
 };
 // Weights of fp32 beside rows of 16 bits are what most checkpoints have.
 template <bool kBias>
 using WideForm = FormOf<true, kBias, true, false, false, false, true>;
 using BesideForm = FormOf<true, true, true, true, false, true>;
+template <bool kBare>
+using AnyForm = FormOf<true, true, true, true, false, true, false, true, kBare>;
 template <bool kRagged>
 using MixedForm = FormOf<false, true, true, true, kRagged>;
 
-// What a plan is made for: rows of dim elements, which may be moved as whole vectors or not.
+// What a plan is made for: rows of dim elements. `piece`: how many elements may be moved
+// at once of every row: an octet, four, two or one.
 struct RowProblem {
     std::int64_t rows = 0, dim = 0;
     int element_bytes = 2;
-    bool whole = true;
+    int piece = kOctet;
     RowForm form{};
     int group_lanes = 1;  // lanes of a warp that have a group of columns, which share a scale
     int outputs = 1;
+
+    bool whole() const { return piece == kOctet; }
     friend bool operator==(const RowProblem&, const RowProblem&) = default;
 };
 
 // The form of the kernel that a plan runs in.
 inline RowForm row_form(const RowPlan& plan, const RowProblem& problem) {
-    if (!plan.uniform) return {.ragged = !problem.whole};
+    if (!plan.uniform) return {.ragged = !problem.whole()};
     RowForm form = problem.form;
     if (fills_registers(plan.vectors)) form.residual = form.fp8 = true;
     return form;
@@ -121,13 +144,24 @@ namespace detail {
 //
 // Below: the numbers of vectors, the most threads of a block, and about the registers that a thread takes.
 inline constexpr int kRowStatic = 2048;  // bytes of static shared memory, at most
-inline constexpr int kMixedVectors = 4;  // that a thread of a mixed kernel holds at a time
+inline constexpr int kMixedVectors = 2;  // that a thread of a mixed kernel holds at a time
 inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr bool beside_allows(int vectors, int element_bytes) { return vectors * element_bytes <= 8; }
+// Kernels of any rows: the octets of fp32 that a thread holds, and the pieces that they are moved in. Those that have more
+// than a weight and a bias beside a row are four times as long, and so fewer.
+constexpr bool any_allows(int vectors, int piece, bool bare) {
+    return vectors <= (bare ? 4 : piece == kOctet ? 2 : 1);
+}
+constexpr int any_piece(int piece, bool bare) { return piece == 4 && !bare ? 2 : piece; }
+// Threads side by side in a row of pieces smaller than an octet: 32 bytes at least, no more than that where rows may be short.
+constexpr int row_squad(int piece, int vectors) { return vectors == 4 ? 32 : piece == 4 ? 8 : 16; }
 // How many outputs such a kernel makes of a row: of a second there must be room beside what both are made of.
 constexpr int beside_outputs(int vectors) { return vectors <= 2 ? 2 : 1; }
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (!form.uniform) return 512;                               // which leaves 128
+    if (!form.uniform) return 512;  // which leaves 128
+    if (form.bare)
+        return vectors == 1 ? 1024 : vectors == 2 ? 768 : 512;   // which leave 64, 80 and 128 registers
+    if (form.any) return vectors == 1 ? 768 : 640;               // which leave 80 and 96
     if (form.beside) return vectors == 1 ? 1024 : 640;           // which leave 64 and 96
     if (form.wide) return 1024;                                  // which leaves 64
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
@@ -136,6 +170,8 @@ constexpr int row_threads(int vectors, const RowForm& form) {
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
+    if (form.bare) return vectors == 1 ? 64 : vectors == 2 ? 80 : 128;
+    if (form.any) return vectors == 1 ? 80 : 96;
     if (form.beside) return vectors == 1 ? 64 : 96;
     if (form.wide) return 64;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
@@ -178,7 +214,7 @@ inline double halvings(const RowPlan& plan) {
 // a thread has more to load in between.
 inline double exchange_cost(const RowPlan& plan) {
     const double split = halvings(plan);
-    return (fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
+    return (plan.any ? 0.05 : fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
 }
 
 // Larger is better. Few rows are judged by latency: few vectors one after the other, no second wave of blocks, no
@@ -206,19 +242,25 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     RowPlan plan{.width = problem.form.beside ? kOctet : 16 / problem.element_bytes,
                  .vectors = vectors,
                  .cluster = cluster};
-    const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
-    const std::int64_t apart = std::int64_t{vectors} * cluster;
-    constexpr std::int64_t kSideBySide = 4;  // lanes of a row: 64 bytes, where the row has them
-    plan.lanes = row_lanes(
-        std::max({(all + apart - 1) / apart, std::min(all, kSideBySide), std::int64_t{problem.group_lanes}}));
-    if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     const RowForm form = row_form(plan, problem);
     plan.beside = form.beside;
+    plan.any = form.any;
+    plan.bare = form.bare;
     plan.wide = form.wide;
+    const int piece = form.any ? any_piece(problem.piece, form.bare) : kOctet;
+    plan.piece = piece;
+    const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
+    const std::int64_t apart = std::int64_t{vectors} * cluster;
+    // Lanes of a row: 64 bytes, where the row has them.
+    const std::int64_t side_by_side =
+        piece < kOctet ? row_squad(piece, vectors) : std::min<std::int64_t>(all, 4);
+    plan.lanes =
+        row_lanes(std::max({(all + apart - 1) / apart, side_by_side, std::int64_t{problem.group_lanes}}));
+    if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     if (form.wide && fills_registers(vectors)) return {.lanes = 0};
-    if (form.beside &&
-        (!beside_allows(vectors, problem.element_bytes) || problem.outputs > beside_outputs(vectors)))
-        return {.lanes = 0};
+    if (form.any && !any_allows(vectors, piece, form.bare)) return {.lanes = 0};
+    if (form.beside && !form.any && !beside_allows(vectors, problem.element_bytes)) return {.lanes = 0};
+    if (form.beside && problem.outputs > beside_outputs(vectors)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     if (cluster > 1 && row_scope(vectors, form) == GroupScope::local) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;
@@ -231,7 +273,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
 inline RowPlan mixed_plan(const RowProblem& problem, int most_blocks, const DeviceInfo& device) {
     constexpr std::int64_t kMost = row_threads(0, {}), kInTurns = 256, kSideBySide = 2;
     const std::int64_t octets =
-        std::max<std::int64_t>((problem.dim + (problem.whole ? 0 : kOctet - 1) + kOctet - 1) / kOctet, 1);
+        std::max<std::int64_t>((problem.dim + (problem.whole() ? 0 : kOctet - 1) + kOctet - 1) / kOctet, 1);
     const bool few = problem.rows * octets * 16 <= 65536 * std::int64_t{device.sms};
     RowPlan plan{.width = kOctet, .uniform = false};
     const std::int64_t most_lanes = few ? kMost : kInTurns;

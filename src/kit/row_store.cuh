@@ -1,6 +1,7 @@
 // The last phase of row kernels: where a mapped row goes, of a uniform kernel (kit/row.cuh) or a mixed one.
 #pragma once
 
+#include "kit/any_row.cuh"
 #include "kit/mixed_row.cuh"
 #include "kit/narrow.cuh"
 #include "kit/row.cuh"
@@ -84,34 +85,52 @@ __device__ __forceinline__ auto group_store(const RowPart& part, const RowOutput
     };
 }
 
+// A row's results, f(y), as `Out`. `begin`: where the row begins, in elements.
+template <class Out, class Part, int V, int kPiece, class F>
+__device__ __forceinline__ void store_pieces(const Part& part, const RowOperand& to, std::int64_t begin,
+                                             const SideSlice<V, kPiece>& y, F f) {
+    Out* out = part.template origin<kPiece, Out>(to.data, begin);
+    part.template each<kPiece, SideSlice<V, kPiece>::kPieces>([&](int piece, int index) {
+        float values[kPiece];
+        y.get(piece, values);
+#pragma unroll
+        for (float& value : values) value = f(value);
+        store_aligned(out + index, from_floats<Out>(values));
+    });
+}
+// The same of 16 bits or fp32.
+template <class Part, class Side>
+__device__ __forceinline__ void store_wide(const Part& part, const RowOperand& to, std::int64_t begin,
+                                           const Side& y) {
+    with_wide_type(to.dtype, [&](auto* type) {
+        store_pieces<std::remove_pointer_t<decltype(type)>>(part, to, begin, y,
+                                                            [](float value) { return value; });
+    });
+}
+
 // Of a row with operands beside it: its results `y`, of any dtype that has 16 bits or more, or of e4m3. All threads of the
 // group call this.
-template <class Row, GroupScope kScope>
+template <class Row, GroupScope kScope, class Side>
 __device__ __forceinline__ void store_beside(const Row& row, Group<kScope>& group, const RowOutput& to,
-                                             float scale, const SideSlice<Row::kVectors>& y) {
-    constexpr int V = Row::kVectors;
+                                             float scale, const Side& y) {
+    constexpr int kPiece = Row::kPiece;
     if (to.token_scale != nullptr) [[unlikely]] {
         const AmaxOrNan largest{.keeps_nan = false};  // e4m3 has a code for NaN
         float amax = 0.0f;
-        row.part.template each<kOctet, V>([&](int v, int) {
+        row.part.template each<kPiece, Side::kPieces>([&](int piece, int) {
+            float values[kPiece];
+            y.get(piece, values);
 #pragma unroll
-            for (const float value : y.at[v]) amax = largest(amax, fabsf(value));
+            for (const float value : values) amax = largest(amax, fabsf(value));
         });
         scale = store_token_scale(row, group, to, amax, largest);
     }
-    const float inverse = 1.0f / scale;
     const std::int64_t begin = row.part.offset(to.out);
-    with_one_of<bf16, half, e4m3, float>(to.out.dtype, [&](auto* type) {
-        using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = row.part.template origin<kOctet, Out>(to.out.data, begin);
-        row.part.template each<kOctet, V>([&](int v, int index) {
-            float values[kOctet];
-#pragma unroll
-            for (int i = 0; i < kOctet; ++i)
-                values[i] = std::is_same_v<Out, e4m3> ? y.at[v][i] * inverse : y.at[v][i];
-            store_aligned(out + index, from_floats<Out>(values));
-        });
-    });
+    if (to.out.dtype == DType::fp8_e4m3) {
+        const float inverse = 1.0f / scale;
+        return store_pieces<e4m3>(row.part, to.out, begin, y, [&](float value) { return value * inverse; });
+    }
+    store_wide(row.part, to.out, begin, y);
 }
 
 // The same as codes of any dtype whose groups have scales.

@@ -1,5 +1,5 @@
-// What a thread has of an operand whose dtype the kernel asks for where it runs: V vectors of eight elements of fp32 or
-// 16 bits. It is asked where all are fetched, for which its size is enough to know, and once more where all are widened.
+// What a thread has of an operand whose dtype the kernel asks for where it runs: V octets of fp32 or 16 bits. It is asked
+// where all are fetched, for which its size is enough to know, and once more where all are widened.
 #pragma once
 
 #include "kit/octet.cuh"
@@ -7,39 +7,50 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// `Part`: which row and which of its vectors are the thread's, as RowPart says it.
-template <int V>
+// `kPiece`: elements that lie side by side in memory, and are moved by one access: all of an octet, or two, or one.
+// `Part`: which row and which of its pieces are the thread's, as RowPart and PiecePart say it.
+template <int V, int kPiece = kOctet>
 class SideSlice {
     static_assert(!fills_registers(V));
 
    public:
-    // As they are stored, until widen(); then in fp32.
+    static constexpr int kOctets = V, kPieces = V * kOctet / kPiece;
+    // As they are stored, until widen(); then in fp32. Of a piece that is not there: 0, or what was there before.
     float at[V][kOctet];
 
-    // Whether one value stands for all of the operand's row, as `fill` does for that of an absent one.
+    __device__ __forceinline__ void fill(float value) {
+#pragma unroll
+        for (int i = 0; i < V * kOctet; ++i) at[i / kOctet][i % kOctet] = value;
+    }
+
+    // Whether one value stands for all of the operand's row, as `absent` does for that of an absent one.
     __device__ __forceinline__ static bool is_one(const RowOperand& from) {
         return from.data == nullptr || from.single;
     }
     template <class Part>
-    __device__ __forceinline__ static float one(float fill, const Part& part, const RowOperand& from) {
-        if (from.data == nullptr || !part.present) return fill;
+    __device__ __forceinline__ static float one(float absent, const Part& part, const RowOperand& from) {
+        if (from.data == nullptr || !part.present) return absent;
         const std::int64_t at = part.offset(from);
+        float value = absent;
         with_wide_type(from.dtype,
-                       [&](auto* type) { fill = to_float(static_cast<decltype(type)>(from.data)[at]); });
-        return fill;
+                       [&](auto* type) { value = to_float(static_cast<decltype(type)>(from.data)[at]); });
+        return value;
     }
 
     // `policy`: none or an L2Policy.
     template <class Part, class... Policy>
-    __device__ __forceinline__ void load_or(float fill, const Part& part, const RowOperand& from,
+    __device__ __forceinline__ void load_or(float absent, const Part& part, const RowOperand& from,
                                             Policy... policy) {
         if (is_one(from)) {
-            const float value = one(fill, part, from);
-#pragma unroll
-            for (auto& octet : at) fill_octet(value, octet);
-            return;
+            return fill(one(absent, part, from));
         }
+        load(part, from, policy...);
+    }
+    // Of one that is there, a row and not one element.
+    template <class Part, class... Policy>
+    __device__ __forceinline__ void load(const Part& part, const RowOperand& from, Policy... policy) {
         const std::int64_t begin = part.offset(from);
+        if constexpr (kPiece < kOctet) fill(0.0f);
         if (from.dtype == DType::fp32) {
             fetch<float>(part, from.data, begin, policy...);
         } else {
@@ -48,37 +59,67 @@ class SideSlice {
         }
     }
     __device__ __forceinline__ SideSlice& widen(const RowOperand& from) {
-        widen_octets(is_one(from) ? DType::fp32 : from.dtype, at);
+        widen(is_one(from) ? DType::fp32 : from.dtype);
         return *this;
     }
 
-    // Each value of all that is held becomes f of it.
+    // Each value of all that is held becomes f of it, or of it and another's.
+    template <class F>
+    __device__ __forceinline__ void combine(const SideSlice& other, F f) {
+#pragma unroll
+        for (int i = 0; i < V * kOctet; ++i)
+            at[i / kOctet][i % kOctet] = f(at[i / kOctet][i % kOctet], other.at[i / kOctet][i % kOctet]);
+    }
     template <class F>
     __device__ __forceinline__ void change(F f) {
 #pragma unroll
-        for (auto& octet : at) {
-#pragma unroll
-            for (float& value : octet) value = f(value);
-        }
+        for (int i = 0; i < V * kOctet; ++i) at[i / kOctet][i % kOctet] = f(at[i / kOctet][i % kOctet]);
     }
 
-    // Tells L2 of what load_or will ask for, where it is not rows that others share.
-    __device__ __forceinline__ static void announce(const RowPart& part, const RowOperand& later) {
-        if (is_one(later) || later.stride == 0 || later.rows == RowsBy::picks) return;
-        const bool wide = later.dtype == DType::fp32;
-        const std::int64_t begin = part.offset(later) + part.first * kOctet;
-        const char* from = static_cast<const char*>(later.data) + (wide ? begin * 4 : begin * 2);
-        const int bytes = wide ? 4 : 2;
-        part.each<kOctet, V>([&](int, int index) { prefetch_l2(from + index * bytes); });
+    // The elements of a piece.
+    __device__ __forceinline__ void get(int piece, float (&to)[kPiece]) const {
+#pragma unroll
+        for (int i = 0; i < kPiece; ++i) to[i] = at[piece * kPiece / kOctet][piece * kPiece % kOctet + i];
+    }
+
+    // Tells L2 of what load_or will ask for, where it is not rows that others share, nor one request for each element.
+    template <class Part>
+    __device__ __forceinline__ static void announce(const Part& part, const RowOperand& later) {
+        if constexpr (kPiece == kOctet) {
+            if (is_one(later) || later.stride == 0 || later.rows == RowsBy::picks) return;
+            const bool wide = later.dtype == DType::fp32;
+            const std::int64_t begin = part.offset(later) + part.first * kOctet;
+            const char* from = static_cast<const char*>(later.data) + (wide ? begin * 4 : begin * 2);
+            const int bytes = wide ? 4 : 2;
+            part.template each<kOctet, V>([&](int, int index) { prefetch_l2(from + index * bytes); });
+        }
     }
 
    private:
     template <class T, class Part, class... Policy>
     __device__ __forceinline__ void fetch(const Part& part, void* data, std::int64_t begin,
                                           Policy... policy) {
-        const T* from = part.template origin<kOctet, const T>(data, begin);
-        part.template each<kOctet, V>([&](int v, int index) {
-            fetch_whole<sizeof(T) == 4>(reinterpret_cast<const char*>(from + index), at[v], policy...);
+        const T* from = part.template origin<kPiece, const T>(data, begin);
+        part.template each<kPiece, kPieces>([&](int piece, int index) {
+            const auto words = load_words<kPiece>(from + index, policy...);
+            const int first = piece * kPiece % kOctet;
+            float* const to = &at[piece * kPiece / kOctet][sizeof(T) == 4 || kPiece == 1 ? first : first / 2];
+            if constexpr (sizeof(words) < sizeof(float)) {
+                *to = __uint_as_float(words.at[0]);
+            } else {
+                memcpy(to, &words, sizeof(words));
+            }
+        });
+    }
+    __device__ __forceinline__ void widen(DType stored) {
+        if constexpr (kPiece > 1) return widen_octets(stored, at);
+        with_wide_type(stored, [&](auto* type) {
+            using T = std::remove_pointer_t<decltype(type)>;
+            if constexpr (sizeof(T) == 2) {
+                change([](float bits) {
+                    return to_float(detail::from_raw<T>(static_cast<std::uint16_t>(__float_as_uint(bits))));
+                });
+            }
         });
     }
 };

@@ -15,9 +15,13 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
     const RowPlan plan = plan_rows(problem, device);
     SCOPED_TRACE(device.name + " " + std::to_string(problem.rows) + " x " + std::to_string(problem.dim) +
                  " of " + std::to_string(problem.element_bytes) + " bytes" +
-                 (problem.whole ? problem.form.uniform ? "" : ", mixed" : ", not whole") + ": " +
+                 (problem.whole() ? problem.form.uniform ? "" : ", mixed" : ", not whole") + ": " +
                  to_string(plan));
-    EXPECT_EQ(plan.width, plan.uniform ? 16 / problem.element_bytes : kOctet);
+    EXPECT_EQ(plan.width, plan.uniform && !plan.any ? 16 / problem.element_bytes : kOctet);
+    EXPECT_EQ(plan.any, plan.uniform && problem.form.any);
+    EXPECT_TRUE(!plan.any || problem.piece % plan.piece == 0);
+    EXPECT_TRUE(!plan.any || problem.whole() || plan.lanes % detail::row_squad(plan.piece, plan.vectors) == 0)
+        << "squads share a row";
     EXPECT_TRUE(problem.form.uniform || !plan.uniform);
     EXPECT_LE(plan.threads(), detail::row_threads(plan.vectors, row_form(plan, problem)));
     EXPECT_EQ(plan.threads() % 32, 0);
@@ -27,11 +31,12 @@ void expect_valid(const RowProblem& problem, const DeviceInfo& device) {
                                 : (plan.lanes & (plan.lanes - 1)) == 0);
     EXPECT_TRUE(plan.cluster == 1 || plan.lanes > 32) << "blocks of a cluster share one row each";
     EXPECT_GE(plan.blocks(problem.rows) * plan.rows, problem.rows * plan.cluster);
-    EXPECT_TRUE(!plan.uniform || plan.vectors > 2 || plan.cluster == 1) << "one and two are no cluster's";
+    EXPECT_TRUE(!plan.uniform || plan.any || plan.vectors > 2 || plan.cluster == 1)
+        << "one and two are no cluster's";
     EXPECT_GE(plan.vectors, 1);
     const std::int64_t held = std::int64_t{plan.lanes} * plan.cluster * plan.vectors * plan.width;
     // What the largest cluster does not hold comes in chunks. A ragged row may begin anywhere in its first octet.
-    const std::int64_t needed = problem.dim + (problem.whole || plan.uniform ? 0 : kOctet - 1);
+    const std::int64_t needed = problem.dim + (problem.whole() || plan.uniform ? 0 : kOctet - 1);
     const std::int64_t most = std::int64_t{device.arch >= 90 ? device.max_cluster : 1} *
                               detail::row_threads(0, {}) * detail::kMixedVectors * kOctet;
     EXPECT_GE(held, plan.uniform ? needed : std::min(needed, most));
@@ -45,12 +50,15 @@ TEST(RowPlan, IsOneThatAKernelTakes) {
                   255,  256,   257,   1000,  1024,  1152,  2048,   3072,   4096,   5120,
                   8192, 12288, 16384, 32768, 50257, 65536, 131072, 262144, 262145, 1 << 22}) {
                 for (const int bytes : {2, 4}) {
-                    for (const bool whole : {false, true}) {
-                        for (const bool uniform : {false, true}) {
-                            if ((whole && dim % kOctet != 0) || (uniform && !whole)) continue;
-                            const RowProblem problem{rows, dim, bytes, whole, {uniform}};
-                            expect_valid(problem, *find_device(name));
+                    for (const int piece : {1, 2, 4, kOctet}) {
+                        if (dim % piece != 0) continue;
+                        for (const bool bare : {false, true}) {
+                            const RowForm any{.uniform = true, .beside = true, .any = true, .bare = bare};
+                            expect_valid({rows, dim, bytes, piece, any}, *find_device(name));
                         }
+                        expect_valid({rows, dim, bytes, piece, {}}, *find_device(name));
+                        if (piece == kOctet)
+                            expect_valid({rows, dim, bytes, piece, {true}}, *find_device(name));
                     }
                 }
             }
@@ -80,7 +88,7 @@ TEST(RowPlan, KnowsHowManyBlocksTakeTurns) {
     const auto resident = [](const char* device, int lanes, int vectors, int shared = 0) {
         DeviceInfo info = *find_device(device);
         if (shared > 0) info.shared_per_sm = shared;
-        const RowProblem problem{4096, 4096, 2, true, {true}};
+        const RowProblem problem{4096, 4096, 2, kOctet, {true}};
         return detail::resident_blocks({8, vectors, lanes, 1, 1}, problem, info);
     };
     EXPECT_EQ(resident("h200", 32, 1), 32) << "no SM has more";
@@ -100,24 +108,26 @@ TEST(RowPlan, ReadsRowsOnce) {
     for (const std::int64_t dim : {256, 4096, 16384, 65536, 131072, 262144}) {
         for (const int bytes : {2, 4}) {
             for (const std::int64_t rows : {1, 8192, 32768})
-                EXPECT_TRUE(holds_all({rows, dim, bytes, true, {true}}, "h200")) << rows << " x " << dim;
+                EXPECT_TRUE(holds_all({rows, dim, bytes, kOctet, {true}}, "h200")) << rows << " x " << dim;
         }
     }
-    EXPECT_TRUE(holds_all({8192, 50257, 2, false, {}}, "h200"));
-    EXPECT_TRUE(holds_all({8192, 262136, 2, false, {}}, "h200"));
-    EXPECT_FALSE(holds_all({8192, 1 << 19, 2, false, {}}, "h200"));
-    EXPECT_TRUE(holds_all({4096, 32768, 2, true, {true, false}}, "a100"));
-    EXPECT_FALSE(holds_all({4096, 65536, 2, true, {true}}, "a100"));
+    const RowForm bare{.uniform = true, .beside = true, .any = true, .bare = true};
+    EXPECT_TRUE(holds_all({8192, 50257, 2, 1, bare}, "h200"));
+    EXPECT_TRUE(holds_all({8192, 262135, 2, 1, bare}, "h200"));
+    EXPECT_TRUE(holds_all({8192, 131072, 2, 1, {}}, "h200"));
+    EXPECT_FALSE(holds_all({8192, 131073, 2, 1, {}}, "h200"));
+    EXPECT_TRUE(holds_all({4096, 32768, 2, kOctet, {true, false}}, "a100"));
+    EXPECT_FALSE(holds_all({4096, 65536, 2, kOctet, {true}}, "a100"));
 }
 
 // A uniform call runs in a uniform kernel as long as its row fits into registers, of a cluster if need be.
 TEST(RowPlan, KeepsLongRowsInTheRegistersOfAClusterWhereThereAreClusters) {
-    const RowProblem wide{8192, 262144, 2, true, {true}};
+    const RowProblem wide{8192, 262144, 2, kOctet, {true}};
     const RowPlan plan = plan_rows(wide, *find_device("h200"));
     EXPECT_EQ(plan.vectors, 8);
     EXPECT_EQ(plan.cluster, 16);
     EXPECT_TRUE(row_form(plan, wide).uniform);
-    const RowProblem narrower{8192, 65536, 2, true, {true}};
+    const RowProblem narrower{8192, 65536, 2, kOctet, {true}};
     EXPECT_FALSE(row_form(plan_rows(narrower, *find_device("a100")), narrower).uniform);
 }
 
@@ -125,7 +135,7 @@ TEST(RowPlan, KeepsLongRowsInTheRegistersOfAClusterWhereThereAreClusters) {
 TEST(RowPlan, IsTheFastestMeasured) {
     const auto expect = [](std::int64_t rows, std::int64_t dim, int vectors, int lanes, int cluster) {
         const RowForm form{.uniform = true, .bias = false, .residual = false, .fp8 = false};
-        const RowPlan plan = plan_rows({rows, dim, 2, true, form}, *find_device("h200"));
+        const RowPlan plan = plan_rows({rows, dim, 2, kOctet, form}, *find_device("h200"));
         EXPECT_EQ(plan, (RowPlan{8, vectors, lanes, 1, cluster, rows > 1})) << dim << ": " << to_string(plan);
     };
     expect(32768, 4096, 4, 128, 1);
@@ -144,7 +154,7 @@ TEST(RowPlan, IsTheFastestMeasured) {
 TEST(RowPlan, GivesShortRowsToFewLanes) {
     const auto expect = [](std::int64_t rows, std::int64_t dim, int vectors, int lanes, int group_lanes = 1) {
         const RowForm form{.uniform = true, .bias = false, .residual = false, .fp8 = false};
-        const RowPlan plan = plan_rows({rows, dim, 2, true, form, group_lanes}, *find_device("h200"));
+        const RowPlan plan = plan_rows({rows, dim, 2, kOctet, form, group_lanes}, *find_device("h200"));
         EXPECT_EQ(plan, (RowPlan{8, vectors, lanes, 128 / lanes, 1, plan.keep}))
             << dim << ": " << to_string(plan);
     };
@@ -161,7 +171,7 @@ TEST(RowPlan, GivesShortRowsToFewLanes) {
 // A second output needs room beside what both are made of.
 TEST(RowPlan, HoldsLessOfARowOfTwoOutputs) {
     const auto plan = [](std::int64_t dim, int outputs) {
-        return plan_rows({8192, dim, 2, true, {.uniform = true, .beside = true}, 1, outputs},
+        return plan_rows({8192, dim, 2, kOctet, {.uniform = true, .beside = true}, 1, outputs},
                          *find_device("h200"));
     };
     EXPECT_EQ(plan(4096, 1).vectors, 4);
@@ -177,11 +187,13 @@ TEST(RowPlan, KeepsInputInL2WhereOutputWouldNotFit) {
     for (const char* name : {"h200", "a100"}) {
         const DeviceInfo& device = *find_device(name);
         const std::int64_t fit = device.l2_bytes / (4096 * 2);
-        const auto plan = [&](std::int64_t rows) { return plan_rows({rows, 4096, 2, true, {true}}, device); };
+        const auto plan = [&](std::int64_t rows) {
+            return plan_rows({rows, 4096, 2, kOctet, {true}}, device);
+        };
         EXPECT_FALSE(plan(fit - 1).keep) << name;
         EXPECT_TRUE(plan(fit + 1).keep) << name;
         EXPECT_EQ(to_string(plan(fit - 1)) + " l2=input", to_string(plan(fit + 1)));
-        EXPECT_TRUE(plan_rows({fit + 1, 4096, 2, true, {}}, device).keep) << "of a mixed kernel";
+        EXPECT_TRUE(plan_rows({fit + 1, 4096, 2, kOctet, {}}, device).keep) << "of a mixed kernel";
     }
 }
 
@@ -191,7 +203,7 @@ TEST(RowPlan, IsRememberedForTheProblemAndTheDevice) {
         for (const char* name : {"h200", "a100"}) {
             const DeviceInfo& device = *find_device(name);
             for (std::int64_t rows = 1; rows < 300; ++rows) {
-                const RowProblem problem{rows, 65536, 2, true, {rows % 2 == 0}};
+                const RowProblem problem{rows, 65536, 2, kOctet, {rows % 2 == 0}};
                 ASSERT_EQ(plans.find(problem, device), plan_rows(problem, device));
             }
         }
@@ -210,11 +222,11 @@ TEST(RowPlan, IsRememberedForEveryNumberOfTheDevice) {
         EXPECT_EQ(plans.find(problem, other), plan_rows(problem, other));
     };
     // 128 MiB, which this L2 could hold; and no room for a single block.
-    expect_its_own(&DeviceInfo::l2_bytes, long{1} << 30, {16384, 4096, 2, true, {true}});
-    expect_its_own(&DeviceInfo::shared_per_sm, 1000, {4096, 4096, 2, true, {true}});
-    expect_its_own(&DeviceInfo::sms, 4, {64, 65536, 2, true, {true}});
-    expect_its_own(&DeviceInfo::max_cluster, 1, {4, 65536, 2, true, {true}});
-    expect_its_own(&DeviceInfo::arch, 80, {4, 65536, 2, true, {true}});
+    expect_its_own(&DeviceInfo::l2_bytes, long{1} << 30, {16384, 4096, 2, kOctet, {true}});
+    expect_its_own(&DeviceInfo::shared_per_sm, 1000, {4096, 4096, 2, kOctet, {true}});
+    expect_its_own(&DeviceInfo::sms, 4, {64, 65536, 2, kOctet, {true}});
+    expect_its_own(&DeviceInfo::max_cluster, 1, {4, 65536, 2, kOctet, {true}});
+    expect_its_own(&DeviceInfo::arch, 80, {4, 65536, 2, kOctet, {true}});
 }
 
 // Every row of the workloads of these ops: on an H200 an SM has at least 32 KiB in flight, or the whole
@@ -230,7 +242,7 @@ TEST(RowPlan, KeepsTheMemoryBusyOnAllWorkloads) {
         for (std::string* field : {&op, &row, &model, &rows, &dim}) std::getline(fields, *field, ',');
         if (op != "rms_norm" && op != "layer_norm" && op != "softmax") continue;
         ++seen;
-        const RowProblem problem{std::stoll(rows), std::stoll(dim), 2, true, {true}};
+        const RowProblem problem{std::stoll(rows), std::stoll(dim), 2, kOctet, {true}};
         expect_valid(problem, h200);
         const RowPlan plan = plan_rows(problem, h200);
         const int resident = detail::resident_blocks(plan, problem, h200);
