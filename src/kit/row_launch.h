@@ -192,7 +192,7 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
             return with_any_form<kKernels>(plan.bare, [&](auto form) {
                 constexpr bool kBare = decltype(form)::kForm.bare;
                 const auto with_vectors = [&]<int kPiece, int kVectors>() {
-                    if constexpr (weft::detail::any_allows(kVectors, kPiece, kBare))
+                    if constexpr (weft::detail::any_allows(kVectors, kBare))
                         use(static_cast<float*>(nullptr), std::integral_constant<int, kPiece>{},
                             std::integral_constant<int, kVectors>{}, form);
                 };

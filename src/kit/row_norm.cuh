@@ -149,8 +149,12 @@ __device__ __forceinline__ void with_side(Side& held, bool asked, float absent, 
     }
     if (!asked) held.load_or(absent, part, operand);
     held.widen(operand);
-    if (tanh) [[unlikely]]
-        held.change([](float value) { return tanhf(value); });
+    if (tanh) [[unlikely]] {
+        in_turn(held.at, [](int, float (&octet)[kOctet]) {
+#pragma unroll
+            for (float& value : octet) value = tanhf(value);
+        });
+    }
     use([&held](int v, int i) { return held.at[v][i]; });
 }
 // y · (scale + offset) + shift of what a thread holds beside the row; one operand after the other, in `held`, which may

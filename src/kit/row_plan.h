@@ -149,9 +149,7 @@ inline constexpr int kRowVectors[] = {1, 2, 4, 8};
 constexpr bool beside_allows(int vectors, int element_bytes) { return vectors * element_bytes <= 8; }
 // Kernels of any rows: the octets of fp32 that a thread holds, and the pieces that they are moved in. Those that have more
 // than a weight and a bias beside a row are four times as long, and so fewer.
-constexpr bool any_allows(int vectors, int piece, bool bare) {
-    return vectors <= (bare ? 4 : piece == kOctet ? 2 : 1);
-}
+constexpr bool any_allows(int vectors, bool bare) { return vectors <= (bare ? 4 : 2); }
 constexpr int any_piece(int piece, bool bare) { return piece == 4 && !bare ? 2 : piece; }
 // Threads side by side in a row of pieces smaller than an octet: 32 bytes at least, no more than that where rows may be short.
 constexpr int row_squad(int piece, int vectors) { return vectors == 4 ? 32 : piece == 4 ? 8 : 16; }
@@ -258,7 +256,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
         row_lanes(std::max({(all + apart - 1) / apart, side_by_side, std::int64_t{problem.group_lanes}}));
     if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
     if (form.wide && fills_registers(vectors)) return {.lanes = 0};
-    if (form.any && !any_allows(vectors, piece, form.bare)) return {.lanes = 0};
+    if (form.any && !any_allows(vectors, form.bare)) return {.lanes = 0};
     if (form.beside && !form.any && !beside_allows(vectors, problem.element_bytes)) return {.lanes = 0};
     if (form.beside && problem.outputs > beside_outputs(vectors)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
