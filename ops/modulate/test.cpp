@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/ops/support.h"
+#include "weft/case.h"
 #include "weft/op.h"
 
 namespace weft {
@@ -11,6 +12,20 @@ namespace {
 
 using test::rejection;
 using ::testing::HasSubstr;
+
+// Of a table the rows that are picked, and all where there are fewer.
+TEST(Modulate, MovesNoMoreOfATableThanIsPicked) {
+    const auto bytes = [](const std::string& line) {
+        double found = 0;
+        Case::parse(line).with_call(kCpu,
+                                    [&](const void* call) { found = Modulate::contract().work(call).bytes; });
+        return found;
+    };
+    const double rows = 2 * 4 * 8 * 2 + 4 * 8;  // x, out, index
+    EXPECT_EQ(bytes("modulate x=bf16[4,8] index=int64[4] scale=bf16[100,8] out=bf16[4,8]"), rows + 4 * 8 * 2);
+    EXPECT_EQ(bytes("modulate x=bf16[4,8] index=int64[4] scale=bf16[3,8] out=bf16[4,8]"), rows + 3 * 8 * 2);
+    EXPECT_EQ(bytes("modulate x=bf16[4,8] scale=bf16[4,8] out=bf16[4,8]"), 3 * 4 * 8 * 2);
+}
 
 TEST(Modulate, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("modulate x=bf16[2,6,8] scale=bf16[6,8] out=bf16"),

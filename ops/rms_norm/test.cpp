@@ -229,7 +229,7 @@ TEST(RmsNorm, RowsOfACluster) {
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows",
                        "cluster=4 wide");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=fp16[2,65536]", "rows",
-                       "cluster=4 beside");
+                       "cluster=4 any");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=int8[2,65536] token_scale=fp32[2]",
                        "rows", "cluster=8 mixed");
 }
@@ -240,7 +240,7 @@ TEST(RmsNorm, OperandsBesideTheRow) {
     const struct {
         const char *line, *config;
     } kCalls[] = {
-        {"rms_norm x=fp16[9,128] weight=bf16[128] out=fp16[9,128]", "vectors=1x8"},
+        {"rms_norm x=fp16[9,128] weight=bf16[128] mod_shift=fp16[128] out=fp16[9,128]", "vectors=1x8"},
         {"rms_norm x=bf16[3,40] weight=bf16[40] mod_scale=fp32[3,40] mod_shift=fp16[40] out=bf16[3,40] "
          "mod_offset=1",
          "vectors=1x8"},
@@ -254,12 +254,13 @@ TEST(RmsNorm, OperandsBesideTheRow) {
         {"rms_norm x=bf16[2,3,2048] weight=fp32[2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] "
          "out=fp8_e4m3[2,3,2048] scale=fp32[1]",
          "vectors=1x8"},
-        {"rms_norm x=bf16[3,64] weight=bf16[64] out=fp32[3,64]", "vectors=1x8"},
+        {"rms_norm x=bf16[3,64] weight=bf16[64] mod_shift=fp32[1] out=fp32[3,64]", "vectors=1x8"},
         {"rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[3,1] mod_shift=bf16[1] out=fp16[3,64]",
          "vectors=1x8"},
         {"rms_norm x=bf16[3,64] residual=bf16[3,64] gate=fp32[3,1] mod_scale=fp16[1] out=bf16[3,64]",
          "vectors=1x8"},
-        {"rms_norm x=fp32[7,4104] weight=bf16[4104] bias=fp32[4104] out=bf16[7,4104]", "vectors=2x8"},
+        {"rms_norm x=fp32[7,4104] weight=bf16[4104] bias=fp32[4104] mod_scale=bf16[1] out=bf16[7,4104]",
+         "vectors=2x8"},
         {"rms_norm x=fp32[600,408] weight=fp32[408] residual=fp32[600,408] gate=fp16[408] "
          "residual_out=fp32[600,408] out=fp8_e4m3[600,408] token_scale=fp32[600]",
          "vectors=2x8"},
@@ -306,7 +307,7 @@ TEST(RmsNorm, WeightsOfFp32) {
         test::expect_right(line, "rows", config);
         test::expect_right(line, "rows", "wide");
     }
-    for (const char* other : {"bias=fp32[128]", "out2=bf16[9,128]", "mod_shift=fp32[128]"})
+    for (const char* other : {"out2=bf16[9,128]", "mod_shift=fp32[128]"})
         test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] " + std::string(other),
                            "rows", "beside");
 }
@@ -317,6 +318,8 @@ TEST(RmsNorm, AnyRowsWithLittleBeside) {
         const char *line, *config;
     } kCalls[] = {
         {"rms_norm x=bf16[3,64] weight=bf16[64] residual=fp32[3,64] out=bf16[3,64]", "vectors=1x8"},
+        {"rms_norm x=bf16[9,128] weight=fp32[128] bias=fp32[128] out=bf16[9,128]", "vectors=1x8"},
+        {"rms_norm x=fp32[600,904] weight=bf16[904] out=bf16[600,904]", "vectors=4x8"},
         {"rms_norm x=bf16[3,60] weight=fp32[60] out=bf16[3,60]", "vectors=1x8 rows=16 cluster=1 pieces=4"},
         {"rms_norm x=bf16[3,62] weight=fp16[62] out=fp32[3,62]", "vectors=1x8 rows=8 cluster=1 pieces=2"},
         {"rms_norm x=bf16[3,64] weight=fp32[64]+1 out=bf16[3,64]", "pieces=1"},

@@ -214,9 +214,16 @@ Work Contract::work(const void* op) const {
     if (flops_operand_ >= 0) work.math = tensor(op, fields_[static_cast<std::size_t>(flops_operand_)]).dtype;
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
-        if (t)
-            work.bytes +=
-                static_cast<double>(bytes(t.dtype, t.distinct())) * (field.role == Role::inout ? 2 : 1);
+        if (!t) continue;
+        double moved =
+            static_cast<double>(bytes(t.dtype, t.distinct())) * (field.role == Role::inout ? 2 : 1);
+        // Of a table no more rows than are picked, as if no two were the same.
+        if (const int index = field.picked_by.empty() ? -1 : find_field(field.picked_by); index >= 0) {
+            const Tensor& picks = tensor(op, fields_[static_cast<std::size_t>(index)]);
+            if (picks && t.dim(0) > picks.numel())
+                moved *= static_cast<double>(picks.numel()) / static_cast<double>(t.dim(0));
+        }
+        work.bytes += moved;
     }
     return work;
 }

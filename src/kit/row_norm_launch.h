@@ -68,20 +68,25 @@ bool has_wide_kernel(const Op& op, const RowKernels& kernels, const RowProblem& 
            of(DType::fp32, {&scale, &shift});
 }
 
-// The form of a call whose problem is not uniform: with operands beside rows that are stored alike, in whole vectors
-// (RowForm::beside); of any rows; or of a mixed kernel. The first two have results of 16 bits or more, or codes of e4m3;
-// or, where rows are whole vectors of one dtype, with scales of groups.
+// The form of a call whose problem is not uniform. Of any rows, bare, where there is little beside a row: these kernels are
+// the shortest (RowForm::bare). Else with operands beside rows that are stored alike, in whole vectors; of any rows; or of a
+// mixed kernel. All but the last have results of 16 bits or more, or but for bare ones codes of e4m3, or with operands
+// beside such rows codes with scales of groups.
 template <class Op>
 RowForm side_form(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by) {
     const DType dtype = norm_dtype(op), out = op.out.dtype;
     const auto of_row = [&](const Tensor& t) { return !t || t.dtype == dtype; };
-    const bool alike = problem.whole() && of_row(op.x) && of_row(op.residual_out) && by != RowsBy::place;
+    const bool alike =
+        problem.whole() && of_row(op.x) && of_row(op.residual_out) && by != RowsBy::place && kernels.beside;
     const bool groups = op.group_scale || op.swizzled_scale;
     const bool stored = groups ? alike : bits(out) >= 16 || out == DType::fp8_e4m3;
-    if (!stored || problem.rows >> 31 != 0 || !(alike ? kernels.beside : kernels.any)) return {};
-    const bool bare = by == RowsBy::strides && problem.outputs == 1 && !op.gate && !op.token_scale &&
-                      bits(out) >= 16 && (modulates_alone(op) || (!op.mod_scale && !op.mod_shift));
-    return {.uniform = true, .beside = true, .any = !alike, .bare = !alike && bare};
+    if (!stored || problem.rows >> 31 != 0) return {};
+    const bool bare = by == RowsBy::strides && problem.outputs == 1 && !groups && !op.gate &&
+                      !op.token_scale && bits(out) >= 16 &&
+                      (modulates_alone(op) || (!op.mod_scale && !op.mod_shift));
+    const bool any = kernels.any && (bare || !alike);
+    if (!any && !alike) return {};
+    return {.uniform = true, .beside = true, .any = any, .bare = any && bare};
 }
 
 // `kernels`: which uniform kernels the norm has; `by`: of bind_norm's shape.
