@@ -168,13 +168,38 @@ void with_full_form(const RowForm& wanted, F use) {
     });
 }
 
-// The same of any rows. An op that has nothing beside a row has bare kernels only.
-template <RowKernels kKernels, class F>
-void with_any_form(bool bare, F use) {
-    if constexpr (kKernels.beside) {
-        if (!bare) return use(AnyForm<false>{});
+// Calls `use` as with_row_kernel does, for a kernel of any rows. An op that has nothing beside a row has bare ones only, and
+// none for whole octets.
+template <bool kBare, RowKernels kKernels, class F>
+void with_any_piece(const RowPlan& plan, F use) {
+    const auto with_vectors = [&]<int kPiece, int kVectors>() {
+        if constexpr (weft::detail::any_allows(kVectors, kBare))
+            use(static_cast<float*>(nullptr), std::integral_constant<int, kPiece>{},
+                std::integral_constant<int, kVectors>{}, AnyForm<kBare>{});
+    };
+    const auto with_piece = [&]<int kPiece>() {
+        switch (plan.vectors) {
+            case 1: return with_vectors.template operator()<kPiece, 1>();
+            case 2: return with_vectors.template operator()<kPiece, 2>();
+            default: return with_vectors.template operator()<kPiece, 4>();
+        }
+    };
+    switch (plan.piece) {
+        case 1: return with_piece.template operator()<1>();
+        case 2: return with_piece.template operator()<2>();
+        case 4:
+            if constexpr (kBare) return with_piece.template operator()<4>();
+            [[fallthrough]];
+        default:
+            if constexpr (kKernels.beside) return with_piece.template operator()<kOctet>();
     }
-    use(AnyForm<true>{});
+}
+template <RowKernels kKernels, class F>
+void with_any_kernel(const RowPlan& plan, F use) {
+    if constexpr (kKernels.beside) {
+        if (!plan.bare) return with_any_piece<false, kKernels>(plan, use);
+    }
+    with_any_piece<true, kKernels>(plan, use);
 }
 
 // Calls `use` with a null pointer to the element type, the elements of a vector and the number of vectors as constants,
@@ -188,32 +213,7 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
         });
     }
     if constexpr (kKernels.any) {
-        if (plan.any) {
-            return with_any_form<kKernels>(plan.bare, [&](auto form) {
-                constexpr bool kBare = decltype(form)::kForm.bare;
-                const auto with_vectors = [&]<int kPiece, int kVectors>() {
-                    if constexpr (weft::detail::any_allows(kVectors, kBare))
-                        use(static_cast<float*>(nullptr), std::integral_constant<int, kPiece>{},
-                            std::integral_constant<int, kVectors>{}, form);
-                };
-                const auto with_piece = [&]<int kPiece>() {
-                    switch (plan.vectors) {
-                        case 1: return with_vectors.template operator()<kPiece, 1>();
-                        case 2: return with_vectors.template operator()<kPiece, 2>();
-                        default: return with_vectors.template operator()<kPiece, 4>();
-                    }
-                };
-                switch (plan.piece) {
-                    case 1: return with_piece.template operator()<1>();
-                    case 2: return with_piece.template operator()<2>();
-                    case 4:
-                        if constexpr (kBare) return with_piece.template operator()<4>();
-                        [[fallthrough]];
-                    default:
-                        if constexpr (kKernels.beside) return with_piece.template operator()<kOctet>();
-                }
-            });
-        }
+        if (plan.any) return with_any_kernel<kKernels>(plan, use);
     }
     if constexpr (kKernels.beside) {
         if (plan.beside) {
