@@ -68,8 +68,8 @@ class AnyRow {
         if (sum) residual.load(part, in.residual, policy);
         if (sum && gated) gate.load_or(1.0f, part, in.gate);
         if (kRoom) meanwhile();
-        x_.widen(in.x);
         if (sum) {
+            x_.widen(in.x);
             residual.widen(in.residual);
             if (gated) [[unlikely]] {
                 gate.widen(in.gate);
@@ -79,6 +79,7 @@ class AnyRow {
             }
         }
         if (!kRoom) meanwhile();
+        if (!sum) x_.widen(in.x);  // now that all is asked for
     }
 
     // use(slot, place, values) for each octet of the thread, of which some may not be in the row.
