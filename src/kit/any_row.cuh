@@ -82,7 +82,7 @@ class AnyRow {
         if (!sum) x_.widen(in.x);  // now that all is asked for
     }
 
-    // use(slot, place, values) for each octet of the thread, of which some may not be in the row.
+    // use(slot, 0, values) for each octet of the thread, as Row::each, but that some elements may not be in the row.
     template <class F>
     __device__ __forceinline__ void each(F use) const {
 #pragma unroll

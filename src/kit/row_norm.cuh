@@ -225,7 +225,8 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     store_beside(row, group, p.to, scale, y);
 }
 
-// All else: rows of three axes or far apart, codes of other dtypes, and rows that no registers hold.
+// All else: codes of other dtypes, or with scales of groups where x is stored otherwise than the residual; 2^31 rows and
+// more; and rows that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};

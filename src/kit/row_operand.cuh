@@ -76,7 +76,8 @@ struct RowShape {
     return at + row * place.stride[0];
 }
 
-// Elements from an operand's first to where the row begins that belongs to row `row` of x.
+// Elements from an operand's first to where the row begins that belongs to row `row` of x. Called, not copied: a kernel asks
+// for a dozen operands, of which few calls scatter one, and the copies were a fifth of its code.
 [[gnu::noinline]] __device__ inline std::int64_t scattered_offset(const RowPlaces& places, int number,
                                                                   std::int64_t row) {
     const RowPlace& place = places.of[number];

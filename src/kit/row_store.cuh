@@ -1,4 +1,5 @@
-// The last phase of row kernels: where a mapped row goes, of a uniform kernel (kit/row.cuh) or a mixed one.
+// The last phase of row kernels: where a mapped row goes, of a uniform kernel (kit/row.cuh), one of any rows or a mixed
+// one.
 #pragma once
 
 #include "kit/any_row.cuh"

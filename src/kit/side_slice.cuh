@@ -7,7 +7,7 @@
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// `kPiece`: elements that lie side by side in memory, and are moved by one access: all of an octet, or two, or one.
+// `kPiece`: elements that lie side by side in memory, and are moved at once: all of an octet, four, two or one.
 // `Part`: which row and which of its pieces are the thread's, as RowPart and PiecePart say it.
 template <int V, int kPiece = kOctet>
 class SideSlice {
