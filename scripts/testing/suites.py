@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from instrument import record
@@ -41,9 +42,23 @@ def build(preset: str) -> Callable[[Path], Count]:
 
 
 def ctest_entries(preset: str) -> dict[str, list[str]]:
-    """The command of each of ctest's entries; empty where it is not built."""
+    """The command of each of ctest's entries, and which share of its tests it runs; empty where it is not built."""
     listed = keys.output("ctest", "--preset", preset, "--show-only=json-v1")
-    return {test["name"]: test.get("command", []) for test in json.loads(listed)["tests"]} if listed else {}
+    return {
+        test["name"]: [*test.get("command", []), *share(test)]
+        for test in (json.loads(listed)["tests"] if listed else [])
+    }
+
+
+def share(test: dict[str, Any]) -> list[str]:
+    """What tells GoogleTest which of an entry's tests are this one's (cmake/WeftTests.cmake)."""
+    variables = [
+        variable
+        for property in test.get("properties", [])
+        if property["name"] == "ENVIRONMENT"
+        for variable in property["value"]
+    ]
+    return [variable for variable in variables if re.match(r"GTEST_(TOTAL_SHARDS|SHARD_INDEX)=", variable)]
 
 
 def ctest_parts(preset: str) -> Parts:
@@ -52,7 +67,7 @@ def ctest_parts(preset: str) -> Parts:
     common = keys.digest(keys.of_machine(), keys.of_tree(NOT_OF_CPP))
     parts = {}
     for name, command in ctest_entries(preset).items():
-        only = re.fullmatch(r"ops\.(\w+)", name)
+        only = re.fullmatch(r"ops\.(\w+)(?:\.\d+)?", name)
         target = Path(command[0]).name if only and command else "all"
         names = [at for at in keys.objects(folder, target) if not only or keys.of_op(at) in (None, only[1])]
         parts[name] = keys.digest(common, *command[1:], keys.of_objects(folder, names)) if names else None

@@ -146,7 +146,8 @@ def test_an_entry_of_one_op_depends_on_no_other_op(tmp_path: Path, monkeypatch: 
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("machine code")
     monkeypatch.setattr(suites, "BUILD", tmp_path)
-    commands = {name: [f"{folder}/test_ops", f"--op={name[4:]}"] for name in ("ops", "ops.a", "ops.b")}
+    names = {"ops": "", "ops.a": "a", "ops.b.0": "b", "ops.b.1": "b"}
+    commands = {name: [f"{folder}/test_ops", f"--op={op}"] for name, op in names.items()}
     monkeypatch.setattr(suites, "ctest_entries", lambda preset: commands)
     monkeypatch.setattr(keys, "objects", lambda folder, target: OBJECTS)
     monkeypatch.setattr(keys, "of_machine", lambda: "")
@@ -163,8 +164,9 @@ def test_an_entry_of_one_op_depends_on_no_other_op(tmp_path: Path, monkeypatch: 
         return {part for part in before if before[part] != after[part]}
 
     assert changed_by("CMakeFiles/ops/a/a.o") == {"ops", "ops.a"}
-    assert changed_by("CMakeFiles/core.o") == {"ops", "ops.a", "ops.b"}
-    assert changed_by("CMakeFiles/tests/ops/main.o") == {"ops", "ops.a", "ops.b"}
+    assert changed_by("CMakeFiles/ops/b/b.o") == {"ops", "ops.b.0", "ops.b.1"}
+    assert changed_by("CMakeFiles/core.o") == set(names)
+    assert changed_by("CMakeFiles/tests/ops/main.o") == set(names)
 
 
 def test_no_op_includes_another() -> None:
@@ -311,5 +313,15 @@ def test_every_test_of_the_ops_is_in_one_entry() -> None:
     assert sorted(entries) == sorted(listed())
     assert len(set(entries)) == len(entries)
     if shutil.which("ctest"):
-        names = set(suites.ctest_entries("release"))
-        assert {"ops", *(f"ops.{op}" for op in folders)} <= names
+        shares: dict[str, list[str]] = {}
+        for name, command in suites.ctest_entries("release").items():
+            shares.setdefault(re.sub(r"\.\d+$", "", name), []).append(" ".join(command[1:]))
+        assert {"ops", "ladder", *(f"ops.{op}" for op in folders)} <= set(shares)
+        for name, commands in shares.items():
+            indices = [int(found[1]) for it in commands if (found := re.search(r"SHARD_INDEX=(\d+)", it))]
+            totals = {int(found[1]) for it in commands if (found := re.search(r"TOTAL_SHARDS=(\d+)", it))}
+            assert (sorted(indices), totals) in (
+                ([], set()),
+                (list(range(len(commands))), {len(commands)}),
+            ), f"{name}: its shares are not all of its tests"
+        assert len(shares["ops.gemm"]) > 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -297,6 +298,8 @@ def test_the_outcome_as_json(made: Made) -> None:
 def test_a_slow_candidate_is_told_as_one(made: Made) -> None:
     made.locked().write("solution/kernel.py", RUN + "    for _ in range(200):\n    " + RIGHT).good("verify")
     outcome = made.call("bench")
-    assert outcome.code == 0 and "2 loses" in bench.headline(
-        bench.cold(record.latest(made.task, made.task.candidate()))
-    )
+    told = bench.headline(bench.cold(record.latest(made.task, made.task.candidate())))
+    # On a busy machine a row's times may scatter so far that it is level; its ratio still says what it is.
+    assert outcome.code == 0 and "over 2 rows" in told and " 0 wins" in told
+    mean = re.match(r"geometric mean (\S+)x", told)
+    assert mean and float(mean[1]) < 0.5, told
