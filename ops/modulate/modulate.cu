@@ -20,7 +20,7 @@ kit::AffinePlan plan(const Modulate& op, const DeviceInfo& device) {
 const RegisterImplementations<Modulate> kKernels{
     kit::kTarget,
     {{"vectors", +[](const Modulate&, const DeviceInfo&) -> const char* { return nullptr; },
-      +[](const Modulate& op, const DeviceInfo& device) { return plan(op, device).tiles.describe(); },
+      +[](const Modulate& op, const DeviceInfo& device) { return plan(op, device).describe(); },
       +[](const Modulate& op, Context& context) {
           kit::launch_affine("modulate", plan(op, context.info()), context,
                              [](auto types) { return modulate<typename decltype(types)::In>; });

@@ -16,7 +16,7 @@ kit::AffinePlan plan(const ResidualAdd& op, const DeviceInfo& device) {
 const RegisterImplementations<ResidualAdd> kKernels{
     kit::kTarget,
     {{"vectors", +[](const ResidualAdd&, const DeviceInfo&) -> const char* { return nullptr; },
-      +[](const ResidualAdd& op, const DeviceInfo& device) { return plan(op, device).tiles.describe(); },
+      +[](const ResidualAdd& op, const DeviceInfo& device) { return plan(op, device).describe(); },
       +[](const ResidualAdd& op, Context& context) {
           kit::launch_affine("residual_add", plan(op, context.info()), context,
                              [](auto types) { return residual_add<typename decltype(types)::In>; });

@@ -19,7 +19,9 @@ struct Affine {
 // Where an operand may be of any dtype, or of scattered rows.
 struct MixedAffineRows : Affine {
     RowPlaces places{};
-    bool whole = false;  // all vectors are whole, rows few (RunRow), and steps are not rounded
+    int piece =
+        0;  // elements that are moved at once: 8, 4, 2 or 1, where rows are few (RunRow), each vector has a thread and
+    // steps are not rounded; 0: else
 };
 template <class T>
 using AffineOf = std::conditional_t<std::is_same_v<T, Any>, MixedAffineRows, Affine>;
@@ -101,28 +103,35 @@ class KnownVector {
     Words<T, N> words_{};
 };
 
-// The vectors of a row that a thread takes, for SideSlice.
+// The pieces of a row that a thread takes, for SideSlice: as many elements as in kMixedBatch vectors, each piece beside those
+// of its neighbours.
+template <int kPiece>
 struct TilePart {
     static constexpr bool present = true;
     const RowShape& shape;
     const RowTiles& tiles;
     RunRow at;
-    unsigned first;
+    unsigned first, count;  // the thread's first piece; all of the row
 
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
         return at.offset(shape, operand);
     }
+    template <int N>
+    __device__ __forceinline__ char* origin_of(void* data, std::int64_t begin, int element_bytes) const {
+        static_assert(N == kPiece);
+        return static_cast<char*>(data) + (begin + std::int64_t{first} * N) * element_bytes;
+    }
     template <int N, class T>
     __device__ __forceinline__ T* origin(void* data, std::int64_t begin) const {
-        return static_cast<T*>(data) + begin + std::int64_t{first} * N;
+        return reinterpret_cast<T*>(origin_of<N>(data, begin, static_cast<int>(sizeof(T))));
     }
-    // use(v, index) for each that the row reaches, from origin() on.
-    template <int N, int V, class Use>
+    // use(piece, index) for each that the row reaches, from origin() on.
+    template <int N, int kPieces, class Use>
     __device__ __forceinline__ void each(Use use) const {
 #pragma unroll
-        for (int v = 0; v < V; ++v) {
-            const int step = v << tiles.lanes_log2;
-            if (first + static_cast<unsigned>(step) < tiles.vectors) use(v, step * N);
+        for (int piece = 0; piece < kPieces; ++piece) {
+            const int step = piece << tiles.lanes_log2;
+            if (first + static_cast<unsigned>(step) < count) use(piece, step * N);
         }
     }
 };
@@ -197,20 +206,20 @@ __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& ti
         store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<T>(y.at[0]));
     });
 }
-// The first vector of the thread, which takes kMixedBatch of them.
-__device__ __forceinline__ WholeVector first_of_batch(const RowTiles& tiles) {
+// Where dtypes are found out where it runs, each once for all that a thread takes of an operand, in pieces that all
+// operands allow.
+template <int kPiece>
+__device__ __forceinline__ void affine_pieces(const MixedAffineRows& p, const RowTiles& tiles) {
+    constexpr int V = kMixedBatch, kPieces = V * kAffineWidth / kPiece;
     const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2;
-    return {block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
-            blockIdx.x * (lanes * kMixedBatch) + (threadIdx.x & (lanes - 1))};
-}
-// Where dtypes are found out where it runs, each once for all that a thread takes of an operand.
-__device__ __forceinline__ void affine_wholes(const MixedAffineRows& p, const RowTiles& tiles) {
-    constexpr int V = kMixedBatch;
-    const WholeVector first = first_of_batch(tiles);
-    if (first.row >= static_cast<unsigned>(tiles.rows) || first.vector >= tiles.vectors) return;
-    TilePart part{p.shape, tiles, {p.shape, first.row, &p.places, true}, first.vector};
+    const unsigned row = block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
+                   first = blockIdx.x * (lanes * kPieces) + (threadIdx.x & (lanes - 1)),
+                   count = static_cast<unsigned>(tiles.dim / kPiece);
+    if (row >= static_cast<unsigned>(tiles.rows) || first >= count) return;
+    TilePart<kPiece> part{p.shape, tiles, {p.shape, row, &p.places, true}, first, count};
+    part.at.ask(p.shape);
     const L2Policy policy = l2_policy(p.keep);
-    SideSlice<V> x, bias, scale, shift;
+    SideSlice<V, kPiece> x, bias, scale, shift;
     x.load_or(0.0f, part, p.x, policy);
     part.at.settle();
     if (p.shift.data != nullptr) shift.load_or(0.0f, part, p.shift, policy);
@@ -220,17 +229,21 @@ __device__ __forceinline__ void affine_wholes(const MixedAffineRows& p, const Ro
     const std::int64_t begin = part.offset(p.out);
     with_wide_type(p.out.dtype, [&](auto* type) {
         using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = part.origin<kAffineWidth, Out>(p.out.data, begin);
-        part.each<kAffineWidth, V>(
-            [&](int v, int index) { store_aligned(out + index, from_floats<Out>(x.at[v])); });
+        Out* out = part.template origin<kPiece, Out>(p.out.data, begin);
+        part.template each<kPiece, kPieces>([&](int piece, int index) {
+            float values[kPiece];
+            x.get(piece, values);
+            store_aligned(out + index, from_floats<Out>(values));
+        });
     });
 }
-// Where it is found out, too, whether vectors are whole.
+// Where it is found out, too, whether a vector is whole: of rows that are aligned but for their end, and all others.
 __device__ __forceinline__ void affine_parts(const MixedAffineRows& p, const RowTiles& tiles) {
     for_each_tile<kAffineWidth, 1>(tiles, [&](std::int64_t of, std::int64_t column, std::int64_t) {
         const PartVector at{of, column, left<kAffineWidth>(tiles.dim, column)};
         RawVector x, bias, scale, shift;
-        const RunRow row(p.shape, at.row, &p.places, false);
+        RunRow row(p.shape, at.row, &p.places, false);
+        row.ask(p.shape);
         x.load(p, p.x, row, at);
         shift.load(p, p.shift, row, at);
         scale.load(p, p.scale, row, at);
@@ -255,8 +268,8 @@ __device__ __forceinline__ void affine_parts(const MixedAffineRows& p, const Row
 }
 
 // What     out = (x + bias) · (offset + scale) + shift, in fp32, rounded once (eager: after each step)
-// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh), of any dtypes two; which row of an
-//          operand belongs to it are numbers (kit/row_operand.cuh)
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh), of any dtypes two or as much in smaller
+//          pieces; which row of an operand belongs to it are numbers (kit/row_operand.cuh)
 // Traffic  every operand once (bound by memory); those that rows share come from the caches after the first rows
 // Needs    out may be the memory of x, bias, scale or shift element for element: a thread reads its vectors before it
 //          writes there. T, where it is not Any, is the dtype of all operands, whose vectors are whole
@@ -265,7 +278,13 @@ __device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles
     if constexpr (std::is_same_v<T, Any>) {
         dependency_wait();
         dependents_launch();
-        p.whole ? affine_wholes(p, tiles) : affine_parts(p, tiles);
+        switch (p.piece) {
+            case 8: return affine_pieces<8>(p, tiles);
+            case 4: return affine_pieces<4>(p, tiles);
+            case 2: return affine_pieces<2>(p, tiles);
+            case 1: return affine_pieces<1>(p, tiles);
+            default: affine_parts(p, tiles);
+        }
     } else {
         affine_known<T>(p, tiles);
     }

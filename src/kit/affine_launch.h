@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <string>
 #include <utility>
 
 #include "kit/affine.cuh"
@@ -21,6 +22,11 @@ struct AffinePlan {
     MixedAffineRows params{};
     RowTiles tiles{};
     bool uniform = false;  // of one dtype and whole vectors
+
+    std::string describe() const {
+        const bool pieces = params.piece > 0 && params.piece < kAffineWidth;
+        return tiles.describe() + (pieces ? " pieces=" + std::to_string(params.piece) : "");
+    }
 };
 
 // Whether each vector has a thread, which takes `batch` of them.
@@ -28,6 +34,20 @@ inline bool cover(const RowTiles& tiles, int batch) {
     return tiles.rows >> 31 == 0 &&
            (std::int64_t{tiles.column_blocks} * batch) << tiles.lanes_log2 >= tiles.vectors &&
            std::int64_t{tiles.row_blocks} * tiles.layers * (tiles.threads >> tiles.lanes_log2) >= tiles.rows;
+}
+
+// The most elements that may be moved at once of all of a call's rows; of `dense` rows, which are one, where that begins
+// counts.
+inline int affine_piece(const AffineTensors& call, std::int64_t dim, bool dense) {
+    const auto allow = [&](int piece) {
+        const auto allows = [&](const Tensor* t) {
+            if (!*t || (t->dim(-1) == 1 && call.x.dim(-1) != 1)) return true;
+            return dense ? begins_aligned(*t, piece) : rows_aligned(*t, piece);
+        };
+        const Tensor* all[] = {&call.x, &call.bias, &call.scale, &call.shift, &call.out};
+        return dim % piece == 0 && std::all_of(std::begin(all), std::end(all), allows);
+    };
+    return allow(8) ? 8 : allow(4) ? 4 : allow(2) ? 2 : 1;
 }
 
 inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& device) {
@@ -72,9 +92,13 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
         whole_vectors(plan.tiles, kAffineWidth, {});
     if (plan.uniform) return plan;
     const RowTiles batches = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, kMixedBatch, device);
-    p.whole = !p.eager && p.shape.by != RowsBy::place && p.shape.dim % kAffineWidth == 0 &&
-              cover(batches, kMixedBatch) && all([](const RowOperand& o) { return o.single || o.aligned; });
-    if (p.whole) plan.tiles = batches;
+    if (p.eager || p.shape.by == RowsBy::place || !cover(batches, kMixedBatch)) return plan;
+    const int piece = affine_piece(call, p.shape.dim, dense);
+    // Rows that are aligned but for their end move faster as vectors, the last of which is a part.
+    const bool ends = piece < kAffineWidth && all([](const RowOperand& o) { return o.single || o.aligned; });
+    if (ends || (piece < kAffineWidth && p.shape.dim >> 31 != 0)) return plan;
+    p.piece = piece;
+    plan.tiles = batches;
     return plan;
 }
 
