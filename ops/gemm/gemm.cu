@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "kit/launch.h"
+#include "ops/gemm/apart.h"
+#include "ops/gemm/apart_launch.h"
 #include "ops/gemm/arguments.cuh"
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/fma.cuh"
@@ -129,15 +131,17 @@ std::string describe_wgmma(const Gemm& op, const DeviceInfo& device) {
 const char* never_decline(const Gemm&, const DeviceInfo&) { return nullptr; }
 std::string describe_fma(const Gemm&, const DeviceInfo&) { return "64x64 fp32 multiply-adds"; }
 
-// Who multiplies numbers of 16 bits that were codes, in the order of asking. The last takes them all.
+// Who multiplies numbers of 16 bits that were codes (kOfNumbers), in the order of asking: the last takes them all. And whose
+// sums are finished in a pass of their own (kOfSums); in the emulator, which has no library, kernels that take every call.
 constexpr Implementation<Gemm> kWgmma{"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
     kMma{"mma_sync", gemm::mma_decline, describe_mma, launch_mma};
 #if defined(WEFT_EMULATOR)
-constexpr Implementation<Gemm> kOfNumbers[] = {kWgmma, kMma};
+constexpr Implementation<Gemm> kOfNumbers[] = {kWgmma, kMma},
+                               kOfSums{"fma", never_decline, describe_fma, launch_fma};
 #else
 constexpr Implementation<Gemm> kCublaslt{"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config,
                                          gemm::cublaslt_launch, gemm::cublaslt_prepare};
-constexpr Implementation<Gemm> kOfNumbers[] = {kCublaslt, kWgmma, kMma};
+constexpr Implementation<Gemm> kOfNumbers[] = {kCublaslt, kWgmma, kMma}, kOfSums = kCublaslt;
 #endif
 
 // The first that does not decline.
@@ -198,6 +202,41 @@ void launch_unpacked(const Gemm& op, Context& context) {
     }
 }
 
+// In the context's scratch memory, behind what the library asks of it for itself.
+gemm::Apart apart_in(const Gemm& op, Context& context) {
+    const std::size_t before = kOfSums.prepare != nullptr ? gemm::kWorkspace : 0;
+    const void* scratch = context.scratch(before + gemm::apart(op).bytes);
+    return gemm::apart(op, reinterpret_cast<std::uintptr_t>(scratch) + before);
+}
+
+const char* decline_apart(const Gemm& op, const DeviceInfo& device) {
+    if (const char* why = gemm::apart_decline(op, device)) return why;
+    const gemm::Apart parts = gemm::apart(op);
+    const char* why = kOfSums.decline(parts.product, device);
+    return why == nullptr && op.up ? kOfSums.decline(parts.up, device) : why;
+}
+std::string describe_apart(const Gemm& op, const DeviceInfo& device) {
+    const gemm::Apart parts = gemm::apart(op);
+    return std::string(op.up ? "two products" : "a product") + " in " +
+           std::to_string((parts.bytes + 1023) / 1024) + " KiB of scratch by " + kOfSums.name + ": " +
+           kOfSums.config(parts.product, device);
+}
+// As prepare_unpacked. Without the library nobody multiplies.
+Readiness prepare_apart(const Gemm& op, Context& context) {
+    if (kOfSums.prepare == nullptr) return {};
+    if (context.avoids(kOfSums.name)) return {"the library that multiplies for it is left out"};
+    const bool times = context.tuning() && !is_capturing(context.device(), context.stream());
+    const gemm::Apart parts = times ? apart_in(op, context) : gemm::apart(op);
+    const Readiness said = kOfSums.prepare(parts.product, context);
+    return said.reason == nullptr && op.up ? kOfSums.prepare(parts.up, context) : said;
+}
+void launch_apart(const Gemm& op, Context& context) {
+    const gemm::Apart parts = apart_in(op, context);
+    kOfSums.launch(parts.product, context);
+    if (op.up) kOfSums.launch(parts.up, context);
+    launch_gemm_finish(op, parts, context);
+}
+
 const RegisterImplementations<Gemm> kKernels{
     kit::kTarget,
     {{"skinny", gemm::skinny_decline, describe_skinny, launch_gemm_skinny},
@@ -206,6 +245,7 @@ const RegisterImplementations<Gemm> kKernels{
 #endif
      kWgmma,
      {"unpacked", decline_unpacked, describe_unpacked, launch_unpacked, prepare_unpacked},
+     {"apart", decline_apart, describe_apart, launch_apart, prepare_apart},
      kMma,
      {"fma", never_decline, describe_fma, launch_fma}}};
 

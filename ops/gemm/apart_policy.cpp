@@ -1,0 +1,59 @@
+// gemm whose sums are finished in a pass of their own: which calls that is faster for.
+#include "ops/gemm/apart.h"
+
+namespace weft::gemm {
+namespace {
+
+constexpr std::size_t kMostScratch = std::size_t{1} << 30;
+
+// Out's axes over fp32 sums.
+Tensor sums_in_scratch(const Tensor& out, std::int64_t stride, std::uintptr_t at) {
+    Tensor t = out;
+    t.data = reinterpret_cast<void*>(at);
+    t.dtype = DType::fp32;
+    t.stride[t.rank - 1] = 1;
+    for (int axis = t.rank - 2; axis >= 0; --axis) {
+        t.stride[axis] = stride;
+        stride *= t.shape[axis];
+    }
+    return t;
+}
+
+// Multiplications, from which on the library's product and the pass take less time than the kernel that takes every call:
+// `fma` has no tensor cores, and its tiles go through k alone.
+std::int64_t least_products(const Gemm& op, const DeviceInfo& device) {
+    return std::int64_t{1} << (mma_decline(op, device) != nullptr ? 21 : 27);
+}
+
+}  // namespace
+
+Apart apart(const Gemm& op, std::uintptr_t scratch) {
+    const Problem p = problem(op);
+    Apart made;
+    made.stride = ceil_div(p.n, 4) * 4;
+    const std::int64_t bytes = ceil_div(p.m * made.stride * std::int64_t{sizeof(float)}, 256) * 256;
+    const auto sums = [&](const Tensor& weights) {
+        Gemm product;
+        product.a = op.a;
+        product.b = weights;
+        product.out = sums_in_scratch(op.out, made.stride, scratch + made.bytes);
+        product.fast_accumulation = op.fast_accumulation;
+        made.bytes += static_cast<std::size_t>(bytes);
+        return product;
+    };
+    made.product = sums(op.b);
+    if (op.up) made.up = sums(op.up);
+    return made;
+}
+
+const char* apart_decline(const Gemm& op, const DeviceInfo& device) {
+    if (op.packed() || op.scaled_within()) return "scales within a sum are no part of what comes after it";
+    const Problem p = problem(op);
+    if (p.k == 0) return "k is 0: nothing to multiply";
+    if (apart(op).bytes > kMostScratch) return "its sums are more than 1 GiB of scratch";
+    // Where nothing is known of times, which is so in the emulator, all kernels shall have a share of the calls.
+    const bool few = device.launch_us > 0 ? p.m * p.n * p.k < least_products(op, device) : p.m % 2 == 0;
+    return few ? "too few products for sums that go through memory" : nullptr;
+}
+
+}  // namespace weft::gemm
