@@ -174,7 +174,7 @@ TEST(LayerNorm, RowsOfACluster) {
     test::expect_right(
         "layer_norm x=bf16[2,65536] weight=bf16[65536] bias=bf16[65536] out=fp8_e4m3[2,65536] "
         "token_scale=fp32[2]",
-        "rows", "vectors=4x8 rows=1 cluster=4");
+        "rows", "vectors=4x8 rows=1 cluster=8");
 }
 // Many long rows fill a thread's registers: weight and bias come by halves, twice where the row's scale is looked for.
 TEST(LayerNorm, RowsOfAClusterWhoseThreadsAreFull) {

@@ -220,18 +220,22 @@ TEST(RmsNorm, EagerRoundsAndSumsInPyTorchsOrder) {
 
 // Longer than the registers of a block: its blocks exchange sums once, or with a scale a row twice.
 TEST(RmsNorm, RowsOfACluster) {
-    test::expect_right("rms_norm x=fp32[1,65536] weight=fp32[65536] out=fp32[1,65536]", "rows",
+    test::expect_right("rms_norm x=fp32[1,32768] weight=fp32[32768] out=fp32[1,32768]", "rows",
                        "vectors=4x4 rows=1 cluster=8");
     test::expect_right(
         "rms_norm x=bf16[2,65536] weight=bf16[65536] residual=bf16[2,65536] residual_out=bf16[2,65536] "
         "out=fp8_e4m3[2,65536] token_scale=fp32[2]",
-        "rows", "vectors=4x8 rows=1 cluster=4");
-    test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=bf16[2,65536]", "rows",
+        "rows", "vectors=4x8 rows=1 cluster=8");
+    test::expect_right("rms_norm x=bf16[2,16384] weight=fp32[16384] out=bf16[2,16384]", "rows",
                        "cluster=4 wide");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=fp16[2,65536]", "rows",
-                       "cluster=4 any");
+                       "cluster=8 any");
     test::expect_right("rms_norm x=bf16[2,65536] weight=fp32[65536] out=int8[2,65536] token_scale=fp32[2]",
-                       "rows", "cluster=8 mixed");
+                       "rows", "cluster=8 beside");
+    test::expect_right(
+        "rms_norm x=fp32[2,65536] weight=fp32[65536] residual=bf16[2,65536] out=fp8_e4m3[2,65536] "
+        "group_scale=fp32[2,512]",
+        "rows", "cluster=8 mixed");
 }
 // Operands beside a row that are not stored as it is, are one element, lie elsewhere, or modulate what a weight has scaled,
 // and rows that go to another dtype; one, two and four vectors a thread, the last of them not in every thread; each with
@@ -264,9 +268,14 @@ TEST(RmsNorm, OperandsBesideTheRow) {
         {"rms_norm x=fp32[600,408] weight=fp32[408] residual=fp32[600,408] gate=fp16[408] "
          "residual_out=fp32[600,408] out=fp8_e4m3[600,408] token_scale=fp32[600]",
          "vectors=2x8"},
-        {"rms_norm x=bf16[3,4104] weight=bf16[4104] mod_scale=bf16[4104] mod_shift=bf16[3,4104] "
-         "out=bf16[3,4104] mod_offset=0 mod_tanh=true",
+        {"rms_norm x=bf16[3,8200] weight=bf16[8200] mod_scale=bf16[8200] mod_shift=bf16[3,8200] "
+         "out=bf16[3,8200] mod_offset=0 mod_tanh=true",
          "vectors=2x8"},
+        {"rms_norm x=bf16[5,104] weight=bf16[104] residual=bf16[5,104] out=int8[5,104] scale=fp32[1]",
+         "vectors=1x8"},
+        {"rms_norm x=bf16[600,408] weight=fp32[408] bias=bf16[408] out=fp8_e5m2[600,408] "
+         "token_scale=fp32[600]",
+         "vectors=4x8"},
         {"rms_norm x=fp16[3,64] mod_scale=fp32[3,1] out=fp16[3,64] mod_offset=0.5 mod_tanh=true",
          "vectors=1x8"},
         {"rms_norm x=bf16[600,408] weight=bf16[408] bias=bf16[408] mod_scale=fp32[600,408] out=bf16[600,408] "
@@ -326,7 +335,8 @@ TEST(RmsNorm, AnyRowsWithLittleBeside) {
         {"rms_norm x=fp32[5,333]+1 out=fp16[5,333] residual=fp16[5,333] residual_out=@residual", "pieces=1"},
         {"rms_norm x=fp16[2,3,77] mod_scale=bf16[2,1,77] mod_shift=fp32[2,1,77] out=@x mod_offset=1",
          "pieces=1"},
-        {"rms_norm x=bf16[7,4001] weight=bf16[4001] bias=fp32[4001] out=bf16[7,4001]", "vectors=1x8 rows=1"},
+        {"rms_norm x=bf16[7,1001] weight=bf16[1001] bias=fp32[1001] out=bf16[7,1001]", "vectors=1x8 rows=1"},
+        {"rms_norm x=bf16[7,4001] weight=bf16[4001] bias=fp32[4001] out=bf16[7,4001]", "vectors=4x8 rows=1"},
         {"rms_norm x=bf16[1200,900] weight=bf16[900] out=bf16[1200,900]", "lanes=32 vectors=4x8"},
         {"rms_norm x=bf16[600,901] weight=bf16[901] residual=fp32[600,901] residual_out=fp32[600,901] "
          "out=bf16[600,901]",
@@ -347,6 +357,9 @@ TEST(RmsNorm, AnyRowsWithMoreBeside) {
              "rms_norm x=bf16[9,62] weight=bf16[62] mod_scale=bf16[9,62] mod_shift=bf16[62] out=bf16[9,62] "
              "mod_tanh=true",
              "rms_norm x=bf16[3,1001] weight=bf16[1001] out=fp8_e4m3[3,1001] token_scale=fp32[3]",
+             "rms_norm x=bf16[3,61]+1 weight=fp32[61] residual=fp32[3,61]+2 out=int8[3,61] "
+             "token_scale=fp32[3]",
+             "rms_norm x=bf16[3,62] weight=fp32[62] out=fp8_e5m2[3,62] scale=fp32[1]",
              "rms_norm x=bf16[3,8200] weight=bf16[8200] residual=fp32[3,8200] gate=fp32[3,1] "
              "out=bf16[3,8200] "
              "out2=bf16[3,8200] mod_shift=bf16[8200]",
@@ -354,14 +367,15 @@ TEST(RmsNorm, AnyRowsWithMoreBeside) {
         test::expect_right(line, "rows", "any beside");
     }
 }
-// What goes to other codes than e4m3, or has two outputs that no thread has room for, is mixed.
+// Codes with scales of groups of a row that is not stored alike, and rows that no registers hold, are mixed.
 TEST(RmsNorm, WhatIsNotBesideTheRow) {
     for (const char* line : {
              "rms_norm x=bf16[3,10248] weight=fp32[10248] mod_scale=fp32[10248] out=bf16[3,10248] "
              "out2=bf16[3,10248] mod_scale2=fp32[10248]",
-             "rms_norm x=bf16[3,64] weight=fp32[64] out=int8[3,64] token_scale=fp32[3]",
-             "rms_norm x=bf16[3,61]+1 weight=fp32[61] residual=fp32[3,61]+2 out=int8[3,61] "
-             "token_scale=fp32[3]",
+             "rms_norm x=fp32[3,64] weight=fp32[64] residual=bf16[3,64] out=fp8_e4m3[3,64] "
+             "group_scale=fp32[3,1]",
+             "rms_norm x=bf16[1,90001] weight=bf16[90001] mod_scale=bf16[90001] out=int8[1,90001] "
+             "token_scale=fp32[1]",
          }) {
         test::expect_right(line, "rows", "mixed");
     }

@@ -99,6 +99,7 @@ __device__ __forceinline__ void softmax_any(const SoftmaxParams& p) {
 // Maximum and sum in one pass: a row that is not held is read twice in all.
 template <bool kRagged>
 __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
+    kit::begin_memory();
     kit::Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
     kit::MixedRow<kRagged> row(group, p.shape, p.places, p.in);
     row.load({}, 0.0f);
@@ -139,8 +140,6 @@ __device__ __forceinline__ void softmax_mixed(const MixedSoftmax& p) {
 template <class T, int N, int V, class Form>
 __global__ void __launch_bounds__(kit::row_bound(V, Form::kForm), kit::row_blocks(V, Form::kForm))
     softmax_kernel(const __grid_constant__ SoftmaxOf<Form> p) {
-    kit::dependency_wait();
-    kit::dependents_launch();
     if constexpr (Form::kForm.any) {
         softmax_any<N, V, Form>(p);
     } else if constexpr (Form::kForm.uniform) {

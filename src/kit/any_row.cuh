@@ -23,11 +23,14 @@ struct PiecePart : RowPart {
         : RowPart(group, of, places, few),
           element(first / kSquad * (kSquad * V * kOctet) + first % kSquad * kPiece) {}
 
+    template <int N>
+    __device__ __forceinline__ char* origin_of(void* data, std::int64_t begin, int element_bytes) const {
+        static_assert(N == kPiece);
+        return static_cast<char*>(data) + opaque((begin + element) * element_bytes);
+    }
     template <int N, class T>
     __device__ __forceinline__ T* origin(void* data, std::int64_t begin) const {
-        static_assert(N == kPiece);
-        const std::int64_t bytes = (begin + element) * static_cast<std::int64_t>(sizeof(T));
-        return reinterpret_cast<T*>(static_cast<char*>(data) + opaque(bytes));
+        return reinterpret_cast<T*>(origin_of<N>(data, begin, static_cast<int>(sizeof(T))));
     }
     // use(piece, index) for each piece of the thread; it lies at origin() + index.
     template <int N, int kPieces, class Use>
@@ -63,9 +66,13 @@ class AnyRow {
         const bool sum = in.residual.data != nullptr, gated = !kBare && in.gate.data != nullptr;
         const L2Policy policy = l2_policy(in.keep);
         Side residual, gate;
+        const char* const x_from = x_.find(part, in.x);
+        const char* const residual_from = sum ? residual.find(part, in.residual) : nullptr;
+        begin_memory(x_from, residual_from);
+        part.at.ask(part.shape);
         x_.fill(0.0f);
-        x_.load(part, in.x, policy);
-        if (sum) residual.load(part, in.residual, policy);
+        x_.load_from(x_from, part, in.x, policy);
+        if (sum) residual.load_from(residual_from, part, in.residual, policy);
         if (sum && gated) gate.load_or(1.0f, part, in.gate);
         if (kRoom) meanwhile();
         if (sum) {

@@ -22,13 +22,14 @@ namespace weft::inline WEFT_TARGET::kit {
 template <bool kRagged>
 class MixedRow {
    public:
-    const RowPart part;
+    RowPart part;
 
     // `in`: x is the operand that octets are counted by.
     template <GroupScope kScope>
     __device__ __forceinline__ MixedRow(const Group<kScope>& group, const RowShape& shape,
                                         const RowPlaces& places, const RowInput& in)
         : part(group, shape, &places, false), in_(in) {
+        part.at.ask(shape);
         if (kRagged) {
             const auto begin =
                 reinterpret_cast<std::uintptr_t>(in.x.data) / static_cast<unsigned>(stored_bytes(in.x.dtype));
@@ -107,7 +108,7 @@ class MixedRow {
     __device__ __forceinline__ void combine_next(const RowOperand& next, float fill, F f) {
         if (!asked_) fetch(row_of(next, fill), beside_);
         asked_ = false;
-        widen_octets(next.data == nullptr || next.single ? DType::fp32 : next.dtype, beside_.at);
+        widen_octets(next.single ? DType::fp32 : next.dtype, beside_.at);
 #pragma unroll
         for (int v = 0; v < kOctets; ++v) {
 #pragma unroll
@@ -173,7 +174,7 @@ class MixedRow {
 
     // Tells L2 of an operand that is read later, unless rows share it.
     __device__ __forceinline__ void announce(const RowOperand& later) const {
-        if (later.data == nullptr || later.single) return;
+        if (later.single) return;
         if (later.stride == 0 && later.rows == RowsBy::strides) return;
         const OctetRow row = row_of(later);
         const int bytes = kOctet * stored_bytes(later.dtype);

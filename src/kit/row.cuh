@@ -14,6 +14,7 @@
 // A row is dealt to the threads of a Group in turn, one vector each: slot v of thread t is vector v·size + t.
 #pragma once
 
+#include "kit/ptx/pdl.cuh"
 #include "kit/side_slice.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
@@ -38,7 +39,8 @@ class Row {
                                    const RowPlaces* places = nullptr)
         : part(group, shape, places, true) {}
 
-    // meanwhile() is called while what is loaded is on its way; where a residual fills the registers, once it is added.
+    // The first that a kernel does in memory. meanwhile() is called while what is loaded is on its way; where a residual
+    // fills the registers, once it is added.
     template <class Meanwhile>
     __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
         // Known where the form says what is there, and not only what may be.
@@ -48,8 +50,12 @@ class Row {
         SideSlice<kForm.beside ? V : 1> gate;
         const L2Policy policy = l2_policy(in.keep);
         const bool gated = in.gate.data != nullptr;
-        x_.load(part, in.x, policy);
-        if (sum) residual.load(part, in.residual, policy);
+        const T* const x_from = x_.find(part, in.x);
+        const T* const residual_from = sum ? residual.find(part, in.residual) : nullptr;
+        begin_memory(x_from, residual_from);
+        part.at.ask(part.shape);
+        x_.load_from(x_from, part, policy);
+        if (sum) residual.load_from(residual_from, part, policy);
         if (kForm.beside && sum && gated) gate.load_or(1.0f, part, in.gate);
         part.at.settle();
         if (kRoom) meanwhile();

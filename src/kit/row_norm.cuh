@@ -143,7 +143,7 @@ __device__ __forceinline__ void announce_side(const Part& part, const RowAffine&
 template <class Side, class Part, class Use>
 __device__ __forceinline__ void with_side(Side& held, bool asked, float absent, const Part& part,
                                           const RowOperand& operand, bool tanh, Use use) {
-    if (Side::is_one(operand)) {
+    if (operand.single) {
         const float one = Side::one(absent, part, operand), value = tanh ? tanhf(one) : one;
         return use([value](int, int) { return value; });
     }
@@ -199,10 +199,10 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     });
     group.begin();
     // While the threads wait for each other, what comes after the weight is on its way.
-    const bool ahead = p.modulated && Side::is_one(map.shift);
+    const bool ahead = p.modulated && map.shift.single;
     const RowOperand& next = ahead ? p.maps[two ? 2 : 1].scale : map.shift;
     const Moments m = statistics(row, group, [&] {
-        if (!Side::is_one(next)) held.load_or(-0.0f, row.part, next);
+        if (!next.single) held.load_or(-0.0f, row.part, next);
     });
     y.widen(map.scale);
     with_side(held, !ahead, -0.0f, row.part, map.shift, false, [&](auto add) {
@@ -225,10 +225,11 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     store_beside(row, group, p.to, scale, y);
 }
 
-// All else: codes of other dtypes, or with scales of groups where x is stored otherwise than the residual; 2^31 rows and
+// All else: codes with scales of groups where x is stored otherwise than the residual; 2^31 rows and
 // more; and rows that no registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
+    begin_memory();
     Group<GroupScope::any> group{p.shape.lanes, p.shape.cluster};
     MixedRow<kRagged> row(group, p.shape, p.places, p.in);
     if (p.modulated) {
@@ -261,13 +262,11 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
 //         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
 //         modulation and gate are of any dtype of 16 or 32 bits, one element or rows that an index picks, and out is of 16
-//         bits, fp32 or e4m3. Any: the same for x and residual, rows are whole pieces of N elements and may be scattered;
+//         bits, fp32 or codes of eight bits. Any: the same for x and residual, rows are whole pieces of N elements and may be scattered;
 //         bare: no gate, no modulation beside a weight, one output of 16 bits or fp32. Mixed: scales of groups: no row is
 //         ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
-    dependency_wait();
-    dependents_launch();
     if constexpr (Form::kForm.bare) {
         normalise_bare<N, V, Form>(p, statistics);
     } else if constexpr (Form::kForm.beside) {

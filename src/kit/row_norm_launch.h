@@ -70,7 +70,7 @@ bool has_wide_kernel(const Op& op, const RowKernels& kernels, const RowProblem& 
 
 // The form of a call whose problem is not uniform. Of any rows, bare, where there is little beside a row: these kernels are
 // the shortest (RowForm::bare). Else with operands beside rows that are stored alike, in whole vectors; of any rows; or of a
-// mixed kernel. All but the last have results of 16 bits or more, or but for bare ones codes of e4m3, or with operands
+// mixed kernel. All but the last have results of 16 bits or more, or but for bare ones codes of eight bits, or with operands
 // beside such rows codes with scales of groups.
 template <class Op>
 RowForm side_form(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by) {
@@ -79,7 +79,7 @@ RowForm side_form(const Op& op, const RowKernels& kernels, const RowProblem& pro
     const bool alike =
         problem.whole() && of_row(op.x) && of_row(op.residual_out) && by != RowsBy::place && kernels.beside;
     const bool groups = op.group_scale || op.swizzled_scale;
-    const bool stored = groups ? alike : bits(out) >= 16 || out == DType::fp8_e4m3;
+    const bool stored = groups ? alike : bits(out) >= 8;
     if (!stored || problem.rows >> 31 != 0) return {};
     const bool bare = by == RowsBy::strides && problem.outputs == 1 && !groups && !op.gate &&
                       !op.token_scale && bits(out) >= 16 &&

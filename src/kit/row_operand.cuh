@@ -26,7 +26,7 @@ struct RowOperand {
     // all share. What 32 bits do not hold has a RowPlace.
     std::int32_t stride = 0, run_stride = 0;
     DType dtype = DType::fp32;
-    bool single = false;      // one element stands for all of its row
+    bool single = true;       // one element stands for all of its row, or it is absent
     bool aligned = false;     // every row begins where a vector may be moved whole
     std::uint8_t number = 0;  // of its RowPlace
     RowsBy rows = RowsBy::strides;
@@ -129,6 +129,7 @@ struct RunRow {
     unsigned run;
     RowPick pick;
 
+    // Asks for no memory: a kernel finds addresses before it waits for those before it.
     __device__ __forceinline__ RunRow(const RowShape& shape, std::int64_t of, const RowPlaces* where,
                                       bool are_few)
         : places(where),
@@ -137,6 +138,9 @@ struct RunRow {
           run(shape.run.quotient(static_cast<unsigned>(of))) {
         within = few ? static_cast<unsigned>(of) - run * shape.run.divisor
                      : of - static_cast<std::int64_t>(run) * shape.run.divisor;
+    }
+    // Asks for the index, where there is one.
+    __device__ __forceinline__ void ask(const RowShape& shape) {
         if (picks() && row < shape.rows) pick.load(*places, row);
         if (!few) settle();
     }
@@ -144,19 +148,30 @@ struct RunRow {
     __device__ __forceinline__ void settle() {
         if (picks()) pick.settle(*places);
     }
+    // Elements from an operand's first to where its row begins.
     __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowOperand& operand) const {
         if (places != nullptr && shape.by != RowsBy::strides && operand.rows != RowsBy::strides) {
             if (few) return multiply_wide(static_cast<std::int32_t>(pick.low), operand.stride, 0);
             if (operand.rows == RowsBy::place) return scattered_offset(*places, operand.number, row);
             return pick.wide() * places->of[operand.number].stride[0];
         }
-        const std::int64_t begin = multiply_wide(static_cast<std::int32_t>(run), operand.run_stride, 0);
-        if (few) return multiply_wide(static_cast<std::int32_t>(within), operand.stride, begin);
-        return begin + within * operand.stride;
+        return by_strides(operand);
+    }
+    // The same of an operand that no index picks.
+    __device__ __forceinline__ std::int64_t plain_offset(const RowShape& shape,
+                                                         const RowOperand& operand) const {
+        if (!few && places != nullptr && shape.by == RowsBy::place)
+            return scattered_offset(*places, operand.number, row);
+        return by_strides(operand);
     }
 
    private:
     __device__ __forceinline__ bool picks() const { return places != nullptr && places->picks != nullptr; }
+    __device__ __forceinline__ std::int64_t by_strides(const RowOperand& operand) const {
+        const std::int64_t begin = multiply_wide(static_cast<std::int32_t>(run), operand.run_stride, 0);
+        if (few) return multiply_wide(static_cast<std::int32_t>(within), operand.stride, begin);
+        return begin + within * operand.stride;
+    }
 };
 
 // Which row the calling thread works on, and which of its vectors are the thread's. A thread without a row
@@ -182,6 +197,10 @@ struct RowPart {
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
         return at.offset(shape, operand);
     }
+    // The same of an operand that no index picks: it is known before memory is.
+    __device__ __forceinline__ std::int64_t plain_offset(const RowOperand& operand) const {
+        return at.plain_offset(shape, operand);
+    }
     template <class T>
     __device__ __forceinline__ T* begin(const RowOperand& operand) const {
         return static_cast<T*>(operand.data) + offset(operand);
@@ -196,10 +215,13 @@ struct RowPart {
     // What a thread's indices are counted from: its own first vector, of an operand whose row begins at element `begin`.
     // Slot v is v · step · N from there for all threads alike: one addition to an address, which the compiler is kept from
     // taking apart.
+    template <int N>
+    __device__ __forceinline__ char* origin_of(void* data, std::int64_t begin, int element_bytes) const {
+        return static_cast<char*>(data) + opaque((begin + first * N) * element_bytes);
+    }
     template <int N, class T>
     __device__ __forceinline__ T* origin(void* data, std::int64_t begin) const {
-        const std::int64_t bytes = (begin + first * N) * static_cast<std::int64_t>(sizeof(T));
-        return reinterpret_cast<T*>(static_cast<char*>(data) + opaque(bytes));
+        return reinterpret_cast<T*>(origin_of<N>(data, begin, static_cast<int>(sizeof(T))));
     }
     template <int N, class T>
     __device__ __forceinline__ T* origin(const RowOperand& operand) const {
@@ -246,7 +268,14 @@ class RowSlice {
     // Of an operand that is there. `policy`: none or an L2Policy.
     template <class... Policy>
     __device__ __forceinline__ void load(const RowPart& part, const RowOperand& from, Policy... policy) {
-        const T* data = part.origin<N, const T>(from);
+        load_from(part.origin<N, const T>(from), part, policy...);
+    }
+    // Where load finds the thread's first vector of one that no index picks.
+    __device__ __forceinline__ static const T* find(const RowPart& part, const RowOperand& from) {
+        return part.origin<N, const T>(from.data, part.plain_offset(from));
+    }
+    template <class... Policy>
+    __device__ __forceinline__ void load_from(const T* data, const RowPart& part, Policy... policy) {
         from_ = data;
         part.each<N, V>([&](int v, int index) {
             if (kHeld < V && v >= kHeld) return;

@@ -56,7 +56,8 @@ inline std::string to_string(const RowPlan& plan) {
 // do kernels of a row with operands beside it that are stored in dtypes of their own, or whose rows an index picks, or with
 // a modulation beside a weight, or with out in another dtype: a checkpoint's weights in fp32, a diffusion model's modulation.
 // Kernels of any rows ask for the dtypes of x and residual there as well, and take rows that are no whole vectors. The mixed
-// kernels, of which an op has two, decide all else there: rows of 2^31 and more, those that no registers hold, other codes.
+// kernels, of which an op has two, decide all else there: rows of 2^31 and more, those that no registers hold, codes with
+// scales of groups where the row is not stored alike.
 struct RowForm {
     bool uniform = false;
     bool bias = true;  // is there; of eight vectors: may be, like the next two
@@ -212,23 +213,52 @@ inline double halvings(const RowPlan& plan) {
 // a thread has more to load in between.
 inline double exchange_cost(const RowPlan& plan) {
     const double split = halvings(plan);
-    return (plan.any ? 0.05 : fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
+    if (plan.any) return 0.1 * split;
+    return (fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
 }
 
-// Larger is better. Few rows are judged by latency: few vectors one after the other, no second wave of blocks, no
-// barriers without need. Many by the bytes that an SM keeps in flight (more than 32 KiB gain nothing) and by how many
-// blocks take turns there, so that one loads while another reduces or stores.
+// About how many instructions a warp issues to begin and end its rows, and for each octet that its threads hold.
+struct RowInstructions {
+    int row, octet;
+};
+constexpr RowInstructions row_instructions(const RowForm& form) {
+    if (form.bare) return {55, 130};
+    if (form.any) return {650, 275};
+    if (form.beside) return {300, 400};
+    if (form.wide) return {115, 160};
+    return {90, 105};
+}
+
+// About how long few rows take beside what every launch does, in microseconds: what a warp waits for, which is mostly its own
+// instructions, and then the threads and blocks that it meets; and what all of them keep the card busy with, its schedulers,
+// its launches of blocks, its memory. The numbers are fitted to 75 calls of norms and softmax, each timed with all plans
+// side by side on an H200: of these and of as many others the plans that are chosen were the fastest or near them.
+inline double row_us(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
+    constexpr double kIssuedAUs = 4 * 1755, kBlocksAUs = 1000,
+                     kBytesAUs = 1.9e6;  // the first: of an SM's schedulers
+    const auto [row, octet] = row_instructions(row_form(plan, problem));
+    const double octets = plan.vectors * plan.width / static_cast<double>(kOctet);
+    // Small pieces take instructions of their own, which squads of whole warps (row_squad) halve.
+    const double pieces = (kOctet / plan.piece - 1) * (plan.vectors == 4 ? 13 : 26);
+    const bool meet = plan.lanes > 32, split = plan.cluster > 1;
+    const double instructions = row + octets * (octet + pieces) + (meet ? 30 : 0);
+    const auto blocks = static_cast<double>(plan.blocks(problem.rows));
+    const double waits =
+        1.25e-3 * instructions + (meet ? plan.lanes / 1024.0 : 0) + (split ? 0.2 + 0.06 * halvings(plan) : 0);
+    const double bytes = static_cast<double>(problem.rows * problem.dim) * problem.element_bytes;
+    const double busy = std::max({blocks * plan.threads() / 32 * instructions / (device.sms * kIssuedAUs),
+                                  blocks * (split ? 2 : 1) / kBlocksAUs, bytes / kBytesAUs});
+    return std::max(waits, busy) + 0.75 * std::min(waits, busy);
+}
+
+// Larger is better. Few rows are judged by their time (row_us). Many by the bytes that an SM keeps in flight (more than
+// 32 KiB gain nothing) and by how many blocks take turns there, so that one loads while another reduces or stores.
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int resident = resident_blocks(plan, problem, device);
     if (resident == 0) return -1;
     const double row_bytes = static_cast<double>(problem.dim) * problem.element_bytes;
-    if (static_cast<double>(problem.rows) * row_bytes <= 65536.0 * device.sms) {
-        const std::int64_t each = std::int64_t{plan.width} * plan.lanes * plan.cluster;
-        const auto slots = static_cast<double>((problem.dim + each - 1) / each);
-        const double waves = static_cast<double>(plan.blocks(problem.rows)) / (device.sms * resident);
-        return 1000 - slots - 3 * std::max(0.0, waves - 1) - (plan.cluster > 1 ? 2 : 0) -
-               0.5 * halvings(plan) - (plan.lanes > 32 ? 0.25 : 0) - (plan.lanes > 512 ? 1.5 : 0);
-    }
+    if (static_cast<double>(problem.rows) * row_bytes <= 65536.0 * device.sms)
+        return 1e6 - row_us(plan, problem, device);
     static constexpr double kOverlap[] = {0, 0.6, 0.93, 0.96, 1};
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
     return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan)) -

@@ -109,14 +109,14 @@ __device__ __forceinline__ void store_wide(const Part& part, const RowOperand& t
     });
 }
 
-// Of a row with operands beside it: its results `y`, of any dtype that has 16 bits or more, or of e4m3. All threads of the
-// group call this.
+// Of a row with operands beside it: its results `y`, of any dtype that has 16 bits or more, or as codes of one that has
+// eight. All threads of the group call this.
 template <class Row, GroupScope kScope, class Side>
 __device__ __forceinline__ void store_beside(const Row& row, Group<kScope>& group, const RowOutput& to,
                                              float scale, const Side& y) {
     constexpr int kPiece = Row::kPiece;
     if (to.token_scale != nullptr) [[unlikely]] {
-        const AmaxOrNan largest{.keeps_nan = false};  // e4m3 has a code for NaN
+        const AmaxOrNan largest{.keeps_nan = to.out.dtype == DType::int8};  // which has no code for it
         float amax = 0.0f;
         row.part.template each<kPiece, Side::kPieces>([&](int piece, int) {
             float values[kPiece];
@@ -127,9 +127,12 @@ __device__ __forceinline__ void store_beside(const Row& row, Group<kScope>& grou
         scale = store_token_scale(row, group, to, amax, largest);
     }
     const std::int64_t begin = row.part.offset(to.out);
-    if (to.out.dtype == DType::fp8_e4m3) {
+    if (stored_bytes(to.out.dtype) == 1) {
         const float inverse = 1.0f / scale;
-        return store_pieces<e4m3>(row.part, to.out, begin, y, [&](float value) { return value * inverse; });
+        return with_one_of<e4m3, e5m2, std::int8_t>(to.out.dtype, [&](auto* type) {
+            store_pieces<std::remove_pointer_t<decltype(type)>>(row.part, to.out, begin, y,
+                                                                [&](float value) { return value * inverse; });
+        });
     }
     store_wide(row.part, to.out, begin, y);
 }

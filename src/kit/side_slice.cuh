@@ -23,10 +23,7 @@ class SideSlice {
         for (int i = 0; i < V * kOctet; ++i) at[i / kOctet][i % kOctet] = value;
     }
 
-    // Whether one value stands for all of the operand's row, as `absent` does for that of an absent one.
-    __device__ __forceinline__ static bool is_one(const RowOperand& from) {
-        return from.data == nullptr || from.single;
-    }
+    // The value that stands for all of the row of a single operand, `absent` for that of an absent one.
     template <class Part>
     __device__ __forceinline__ static float one(float absent, const Part& part, const RowOperand& from) {
         if (from.data == nullptr || !part.present) return absent;
@@ -41,25 +38,32 @@ class SideSlice {
     template <class Part, class... Policy>
     __device__ __forceinline__ void load_or(float absent, const Part& part, const RowOperand& from,
                                             Policy... policy) {
-        if (is_one(from)) {
-            return fill(one(absent, part, from));
-        }
+        if (from.single) return fill(one(absent, part, from));
         load(part, from, policy...);
     }
     // Of one that is there, a row and not one element.
     template <class Part, class... Policy>
     __device__ __forceinline__ void load(const Part& part, const RowOperand& from, Policy... policy) {
-        const std::int64_t begin = part.offset(from);
+        load_from(address(part, from, part.offset(from)), part, from, policy...);
+    }
+    // Where load finds the thread's first piece of one that no index picks.
+    template <class Part>
+    __device__ __forceinline__ static const char* find(const Part& part, const RowOperand& from) {
+        return address(part, from, part.plain_offset(from));
+    }
+    template <class Part, class... Policy>
+    __device__ __forceinline__ void load_from(const char* data, const Part& part, const RowOperand& from,
+                                              Policy... policy) {
         if constexpr (kPiece < kOctet) fill(0.0f);
         if (from.dtype == DType::fp32) {
-            fetch<float>(part, from.data, begin, policy...);
+            fetch(part, reinterpret_cast<const float*>(data), policy...);
         } else {
             // Or fp16: what counts here is the size.
-            fetch<bf16>(part, from.data, begin, policy...);
+            fetch(part, reinterpret_cast<const bf16*>(data), policy...);
         }
     }
     __device__ __forceinline__ SideSlice& widen(const RowOperand& from) {
-        widen(is_one(from) ? DType::fp32 : from.dtype);
+        widen(from.single ? DType::fp32 : from.dtype);
         return *this;
     }
 
@@ -86,7 +90,7 @@ class SideSlice {
     template <class Part>
     __device__ __forceinline__ static void announce(const Part& part, const RowOperand& later) {
         if constexpr (kPiece == kOctet) {
-            if (is_one(later) || later.stride == 0 || later.rows == RowsBy::picks) return;
+            if (later.single || later.stride == 0 || later.rows == RowsBy::picks) return;
             const bool wide = later.dtype == DType::fp32;
             const std::int64_t begin = part.offset(later) + part.first * kOctet;
             const char* from = static_cast<const char*>(later.data) + (wide ? begin * 4 : begin * 2);
@@ -96,10 +100,13 @@ class SideSlice {
     }
 
    private:
+    template <class Part>
+    __device__ __forceinline__ static const char* address(const Part& part, const RowOperand& from,
+                                                          std::int64_t begin) {
+        return part.template origin_of<kPiece>(from.data, begin, from.dtype == DType::fp32 ? 4 : 2);
+    }
     template <class T, class Part, class... Policy>
-    __device__ __forceinline__ void fetch(const Part& part, void* data, std::int64_t begin,
-                                          Policy... policy) {
-        const T* from = part.template origin<kPiece, const T>(data, begin);
+    __device__ __forceinline__ void fetch(const Part& part, const T* from, Policy... policy) {
         part.template each<kPiece, kPieces>([&](int piece, int index) {
             const auto words = load_words<kPiece>(from + index, policy...);
             const int first = piece * kPiece % kOctet;

@@ -10,7 +10,7 @@ namespace weft::inline WEFT_TARGET::kit {
 template <int N>
 __device__ __forceinline__ void load_floats(const RowOperand& from, const RowPart& part, std::int64_t index,
                                             float fill, float (&to)[N]) {
-    if (from.data == nullptr || from.single) {
+    if (from.single) {
         if (from.data != nullptr) fill = load_as(from.dtype, from.data, part.offset(from));
 #pragma unroll
         for (float& element : to) element = fill;
@@ -39,12 +39,14 @@ __device__ __forceinline__ void store_row_floats(const RowOperand& to, const Row
 template <class T, int N>
 class StreamedRow {
    public:
-    const RowPart part;
+    RowPart part;
 
     template <GroupScope kScope>
     __device__ __forceinline__ StreamedRow(const Group<kScope>& group, const RowShape& shape,
                                            const RowPlaces& places, const RowInput& in)
-        : part(group, shape, &places, false), in_(in) {}
+        : part(group, shape, &places, false), in_(in) {
+        part.at.ask(shape);
+    }
 
     // use(index, values) for each vector of the thread.
     template <class F>

@@ -146,7 +146,40 @@ TEST(RowPlan, IsTheFastestMeasured) {
     expect(32768, 65536, 8, 128, 8);
     expect(16384, 131072, 8, 256, 8);  // 16 blocks are as fast, but are not portable
     expect(8192, 262144, 8, 256, 16);
-    expect(1, 65536, 4, 512, 4);  // a row alone waits for its last vector
+    expect(1, 65536, 4, 128, 16);  // a row alone waits for its last vector, and least in small blocks
+}
+
+// And of few rows, of which each plan was timed: short rows go to the lanes of a warp before there are thousands of blocks of
+// two, long ones to many small blocks, and a kernel that begins its rows slowly gives a thread more.
+TEST(RowPlan, IsTheFastestMeasuredOfFewRows) {
+    const auto expect = [](const RowProblem& problem, int vectors, int lanes, int cluster = 1) {
+        const RowPlan plan = plan_rows(problem, *find_device("h200"));
+        EXPECT_TRUE(plan.vectors == vectors && plan.lanes == lanes && plan.cluster == cluster)
+            << problem.rows << " x " << problem.dim << ": " << to_string(plan);
+    };
+    const RowForm plain{.uniform = true, .bias = false, .residual = false, .fp8 = false};
+    expect({1, 2048, 2, kOctet, plain}, 1, 256);
+    expect({50, 1024, 2, kOctet, plain}, 1, 128);
+    expect({968, 2048, 2, kOctet, plain}, 1, 256);
+    expect({4096, 512, 2, kOctet, plain}, 2, 32);
+    expect({1, 32000, 2, kOctet, plain}, 4, 128, 8);
+    expect({16, 16384, 2, kOctet, plain}, 4, 128, 4);
+    expect({480, 6488, 2, kOctet, plain}, 2, 416);
+    const RowForm wide{.uniform = true, .fp8 = false, .wide = true};
+    expect({968, 2048, 2, kOctet, wide}, 2, 128);
+    expect({4096, 1032, 2, kOctet, wide}, 2, 96);
+    const RowForm bare{.uniform = true, .beside = true, .any = true, .bare = true};
+    expect({512, 3072, 4, kOctet, bare}, 2, 192);
+    expect({2048, 1001, 2, 1, bare}, 4, 32);
+    expect({256, 4001, 2, 1, bare}, 4, 128);
+    expect({128, 1001, 2, 1, bare}, 1, 128);
+    expect({5248, 7424, 2, kOctet, bare}, 4, 256);  // these are many: two blocks would wait for each other
+    const RowForm beside{.uniform = true, .beside = true};
+    expect({10560, 64, 2, kOctet, beside, 1, 2}, 2, 4);
+    expect({2456, 128, 2, kOctet, beside}, 1, 16);
+    const RowForm any{.uniform = true, .beside = true, .any = true};
+    expect({512, 1803, 2, 1, any, 1, 2}, 2, 128);
+    expect({16, 6338, 2, 1, any}, 1, 224, 4);
 }
 
 // Many short rows: a thread has several vectors of one, for all that it does once for a row; but those of a row that lie

@@ -24,4 +24,20 @@ __device__ __forceinline__ void dependents_launch() {
 #endif
 }
 
+// What comes later in the code and is volatile, as the wait is, comes after the address is found.
+__device__ __forceinline__ void have_found([[maybe_unused]] const void* address) {
+#if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)
+    asm volatile("" ::"l"(address));
+#endif
+}
+
+// Begins a kernel's work in memory: both of the above. What is `known`, addresses that no memory is needed for, is found
+// before: the time that a kernel would wait for the one before it is not lost.
+template <class... Known>
+__device__ __forceinline__ void begin_memory(const Known*... known) {
+    (have_found(known), ...);
+    dependency_wait();
+    dependents_launch();
+}
+
 }  // namespace weft::inline WEFT_TARGET::kit
