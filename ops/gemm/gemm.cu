@@ -221,10 +221,10 @@ std::string describe_apart(const Gemm& op, const DeviceInfo& device) {
            std::to_string((parts.bytes + 1023) / 1024) + " KiB of scratch by " + kOfSums.name + ": " +
            kOfSums.config(parts.product, device);
 }
-// As prepare_unpacked. Without the library nobody multiplies.
+// As prepare_unpacked. A context that leaves the library out, for its roundings, gets its sums all the same: those are of
+// fp32. ("apart" is what it leaves out where no sum of the library's is wanted.)
 Readiness prepare_apart(const Gemm& op, Context& context) {
     if (kOfSums.prepare == nullptr) return {};
-    if (context.avoids(kOfSums.name)) return {"the library that multiplies for it is left out"};
     const bool times = context.tuning() && !is_capturing(context.device(), context.stream());
     const gemm::Apart parts = times ? apart_in(op, context) : gemm::apart(op);
     const Readiness said = kOfSums.prepare(parts.product, context);

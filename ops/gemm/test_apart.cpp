@@ -66,6 +66,9 @@ TEST(GemmApart, TakesWhatHasProductsEnough) {
     // Where mma.sync could: from 2^27 on.
     EXPECT_EQ(declines(of("bf16", 256, 1024, 512)), "takes it");
     EXPECT_THAT(declines(of("bf16", 256, 1023, 512)), HasSubstr("too few products"));
+    EXPECT_EQ(declines(of("bf16", 256, 1032, 512)), "takes it");
+    EXPECT_THAT(declines(of("bf16", 256, 1028, 512)), HasSubstr("no whole vectors"));
+    EXPECT_EQ(declines(of("fp32", 256, 1027, 512)), "takes it") << "fma is slower still";
 }
 
 TEST(GemmApart, LimitsToTheLastNumber) {

@@ -206,17 +206,23 @@ __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& ti
         store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<T>(y.at[0]));
     });
 }
+// The row and the first piece of the thread, which takes as many elements as in kMixedBatch vectors.
+template <int kPiece>
+__device__ __forceinline__ WholeVector first_of_batch(const RowTiles& tiles) {
+    constexpr int kPieces = kMixedBatch * kAffineWidth / kPiece;
+    const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2;
+    return {block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
+            blockIdx.x * (lanes * kPieces) + (threadIdx.x & (lanes - 1))};
+}
 // Where dtypes are found out where it runs, each once for all that a thread takes of an operand, in pieces that all
 // operands allow.
 template <int kPiece>
 __device__ __forceinline__ void affine_pieces(const MixedAffineRows& p, const RowTiles& tiles) {
     constexpr int V = kMixedBatch, kPieces = V * kAffineWidth / kPiece;
-    const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2;
-    const unsigned row = block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
-                   first = blockIdx.x * (lanes * kPieces) + (threadIdx.x & (lanes - 1)),
-                   count = static_cast<unsigned>(tiles.dim / kPiece);
-    if (row >= static_cast<unsigned>(tiles.rows) || first >= count) return;
-    TilePart<kPiece> part{p.shape, tiles, {p.shape, row, &p.places, true}, first, count};
+    const WholeVector first = first_of_batch<kPiece>(tiles);
+    const auto count = static_cast<unsigned>(tiles.dim / kPiece);
+    if (first.row >= static_cast<unsigned>(tiles.rows) || first.vector >= count) return;
+    TilePart<kPiece> part{p.shape, tiles, {p.shape, first.row, &p.places, true}, first.vector, count};
     part.at.ask(p.shape);
     const L2Policy policy = l2_policy(p.keep);
     SideSlice<V, kPiece> x, bias, scale, shift;

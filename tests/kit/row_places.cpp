@@ -22,6 +22,7 @@ void expect_places(const Tensor& operand, const Tensor& x) {
         for (int few = 0; few <= (may_be_few ? 1 : 0); ++few) {
             const kit::RunRow at(shape, row, &places, few == 1);
             EXPECT_EQ(at.offset(shape, in), map_rows(x, x)->offset(row)) << "x's row " << row;
+            EXPECT_EQ(at.plain_offset(shape, in), map_rows(x, x)->offset(row)) << "x's row " << row;
             EXPECT_EQ(at.offset(shape, beside), map_rows(operand, x)->offset(row)) << "row " << row;
         }
     }

@@ -12,7 +12,7 @@ namespace {
 
 using test::Emulator;
 
-enum class Walk { loop, together, any, known, batches };
+enum class Walk { loop, together, any, known, batches, pieces };
 
 template <Walk kWalk>
 __global__ void count_vectors(kit::RowTiles tiles, int* counts, std::int64_t width) {
@@ -33,10 +33,13 @@ __global__ void count_vectors(kit::RowTiles tiles, int* counts, std::int64_t wid
     } else if constexpr (kWalk == Walk::known) {
         kit::for_each_vector<8, float>(
             tiles, [&](const kit::WholeVector& at) { count(at.row, std::int64_t{at.vector} * 8); });
-    } else {
-        const kit::WholeVector first = kit::first_of_batch(tiles);
-        for (unsigned b = 0; b < kit::kMixedBatch; ++b)
-            count(first.row, std::int64_t{first.vector + (b << tiles.lanes_log2)} * 8);
+    } else {  // of pieces of two elements, those that begin a vector
+        constexpr int kPiece = kWalk == Walk::batches ? 8 : 2;
+        const kit::WholeVector first = kit::first_of_batch<kPiece>(tiles);
+        for (unsigned b = 0; b < kit::kMixedBatch * 8 / kPiece; ++b) {
+            const std::int64_t column = std::int64_t{first.vector + (b << tiles.lanes_log2)} * kPiece;
+            if (column % 8 == 0) count(first.row, column);
+        }
     }
 }
 
@@ -65,6 +68,7 @@ TEST_F(Emulator, TilesInLayersAreWalkedOnceEach) {
     expect_each_once<Walk::any>(1);
     expect_each_once<Walk::known>(1);
     expect_each_once<Walk::batches>(kit::kMixedBatch);
+    expect_each_once<Walk::pieces>(kit::kMixedBatch);
 }
 
 }  // namespace
