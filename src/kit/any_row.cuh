@@ -66,9 +66,10 @@ class AnyRow {
         const bool sum = in.residual.data != nullptr, gated = !kBare && in.gate.data != nullptr;
         const L2Policy policy = l2_policy(in.keep);
         Side residual, gate;
+        if constexpr (!finds_early(V)) begin_memory();
         const char* const x_from = x_.find(part, in.x);
         const char* const residual_from = sum ? residual.find(part, in.residual) : nullptr;
-        begin_memory(x_from, residual_from);
+        if constexpr (finds_early(V)) begin_memory(x_from, residual_from);
         part.at.ask(part.shape);
         x_.fill(0.0f);
         x_.load_from(x_from, part, in.x, policy);

@@ -26,6 +26,10 @@ struct RowInput {
     RowOperand x{}, residual{}, residual_out{}, gate{};
 };
 
+// Whether a thread of so many vectors finds where they lie before it waits for the kernel before. More of them are for many
+// rows, most of whose blocks have nothing to wait for, and the addresses would take registers.
+constexpr bool finds_early(int vectors) { return vectors <= 2; }
+
 // A thread's part of the row that a uniform kernel works on: V vectors of N elements of type T.
 template <class T, int N, int V, class Form>
 class Row {
@@ -50,9 +54,10 @@ class Row {
         SideSlice<kForm.beside ? V : 1> gate;
         const L2Policy policy = l2_policy(in.keep);
         const bool gated = in.gate.data != nullptr;
+        if constexpr (!finds_early(V)) begin_memory();
         const T* const x_from = x_.find(part, in.x);
         const T* const residual_from = sum ? residual.find(part, in.residual) : nullptr;
-        begin_memory(x_from, residual_from);
+        if constexpr (finds_early(V)) begin_memory(x_from, residual_from);
         part.at.ask(part.shape);
         x_.load_from(x_from, part, policy);
         if (sum) residual.load_from(residual_from, part, policy);
