@@ -16,12 +16,8 @@ using test::with_gemm;
 using testing::HasSubstr;
 
 std::string declines(const std::string& operands) {
-    std::string why;
-    with_gemm(operands, [&](const Gemm& op) {
-        const char* said = gemm::apart_decline(op, *find_device("h200"));
-        why = said == nullptr ? "takes it" : said;
-    });
-    return why;
+    return test::declines(operands,
+                          [](const Gemm& op) { return gemm::apart_decline(op, *find_device("h200")); });
 }
 
 TEST(GemmApart, LeavesProductsWithoutAnythingElse) {

@@ -16,4 +16,15 @@ void with_gemm(const std::string& operands, Use use) {
     c.with_call(kCuda, [&](const void* call) { use(*static_cast<const Gemm*>(call)); });
 }
 
+// What decline(call) says of the call of a case line.
+template <class Decline>
+std::string declines(const std::string& operands, Decline decline) {
+    std::string why;
+    with_gemm(operands, [&](const Gemm& op) {
+        const char* said = decline(op);
+        why = said == nullptr ? "takes it" : said;
+    });
+    return why;
+}
+
 }  // namespace weft::test

@@ -16,12 +16,8 @@ using test::with_gemm;
 using testing::HasSubstr;
 
 std::string declines(const std::string& operands, bool wide = true) {
-    std::string why;
-    with_gemm(operands, [&](const Gemm& op) {
-        const char* said = gemm::unpacked_decline(op, wide, *find_device("h200"));
-        why = said == nullptr ? "takes it" : said;
-    });
-    return why;
+    return test::declines(
+        operands, [&](const Gemm& op) { return gemm::unpacked_decline(op, wide, *find_device("h200")); });
 }
 
 TEST(GemmUnpacked, LeavesAProductOfNumbers) {
