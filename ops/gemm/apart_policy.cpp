@@ -1,28 +1,15 @@
 // gemm whose sums are finished in a pass of their own: which calls that is faster for.
 #include "ops/gemm/apart.h"
 
+#include "ops/gemm/scratch.h"
+
 namespace weft::gemm {
 namespace {
 
-constexpr std::size_t kMostScratch = std::size_t{1} << 30;
-
-// Out's axes over fp32 sums.
-Tensor sums_in_scratch(const Tensor& out, std::int64_t stride, std::uintptr_t at) {
-    Tensor t = out;
-    t.data = reinterpret_cast<void*>(at);
-    t.dtype = DType::fp32;
-    t.stride[t.rank - 1] = 1;
-    for (int axis = t.rank - 2; axis >= 0; --axis) {
-        t.stride[axis] = stride;
-        stride *= t.shape[axis];
-    }
-    return t;
-}
-
-// Multiplications, from which on the library's product and the pass take less time than the kernel that takes every call.
-constexpr std::int64_t kLeastByFma = std::int64_t{1}
-                                     << 21,  // it has no tensor cores, and its tiles go through k alone
-    kLeastByMma = std::int64_t{1} << 27;
+// Multiplications, from which on it is asked, by sizes: where `fma` would take the call, which has no tensor cores and goes
+// through k alone, and where `mma_sync` would.
+constexpr std::int64_t kLeastByFma = std::int64_t{1} << 21;
+constexpr std::int64_t kLeastByMma = std::int64_t{1} << 27;
 
 }  // namespace
 
@@ -35,7 +22,7 @@ Apart apart(const Gemm& op, std::uintptr_t scratch) {
         Gemm product;
         product.a = op.a;
         product.b = weights;
-        product.out = sums_in_scratch(op.out, made.stride, scratch + made.bytes);
+        product.out = in_scratch(op.out, DType::fp32, made.stride, scratch + made.bytes);
         product.fast_accumulation = op.fast_accumulation;
         made.bytes += static_cast<std::size_t>(bytes);
         return product;
@@ -54,7 +41,7 @@ const char* apart_decline(const Gemm& op, const DeviceInfo& device) {
     const bool mma = mma_decline(op, device) == nullptr, known = device.launch_us > 0;
     if (known ? p.m * p.n * p.k < (mma ? kLeastByMma : kLeastByFma) : p.m % 2 == 0)
         return "too few products for sums that go through memory";
-    // (Seen on an H200: 4099 columns took six times as long as 4096 would.)
+    // (Seen on an H200: with 4099 columns both products and the pass took longer than mma_sync.)
     if (mma && known && p.n % 8 != 0) return "the library is slow where rows of sums are no whole vectors";
     return nullptr;
 }

@@ -1,29 +1,14 @@
 // gemm of weights that are unpacked before: which calls that is faster for.
 #include <algorithm>
 
+#include "ops/gemm/scratch.h"
 #include "ops/gemm/unpacked.h"
 
 namespace weft::gemm {
 namespace {
 
-constexpr std::size_t kMostScratch = std::size_t{1} << 30;
-
 // Rows of numbers instead of codes, in elements: at multiples of 128 bytes, where the copy engine reads them best.
 std::int64_t padded(std::int64_t length) { return ceil_div(length, 64) * 64; }
-
-// The same axes, dense but for the rows' padding.
-Tensor in_scratch(const Tensor& codes, DType dtype, std::uintptr_t at) {
-    Tensor t = codes;
-    t.data = reinterpret_cast<void*>(at);
-    t.dtype = dtype;
-    std::int64_t stride = padded(codes.dim(-1));
-    t.stride[t.rank - 1] = 1;
-    for (int axis = t.rank - 2; axis >= 0; --axis) {
-        t.stride[axis] = stride;
-        stride *= t.shape[axis];
-    }
-    return t;
-}
 
 // Bytes a microsecond, and operations: of a multiprocessor of an H200 (kPacked: of 64 tokens by 4096 x 4096).
 constexpr double kMemory = 33e3, kWide = 5.0e6, kMma = 2.8e6, kPacked = 0.56e6;
@@ -41,7 +26,7 @@ Unpacked unpacked(const Gemm& op, std::uintptr_t scratch) {
     for (Tensor Gemm::* operand : {&Gemm::b, &Gemm::up, &Gemm::a}) {
         const Tensor& codes = op.*operand;
         if (!codes || codes.dtype != DType::fp4_e2m1) continue;
-        made.product.*operand = in_scratch(codes, dtype, scratch + made.bytes);
+        made.product.*operand = in_scratch(codes, dtype, padded(codes.dim(-1)), scratch + made.bytes);
         const std::int64_t rows = codes.numel() / std::max<std::int64_t>(1, codes.dim(-1));
         made.bytes +=
             static_cast<std::size_t>(ceil_div(bytes(dtype, rows * padded(codes.dim(-1))), 256) * 256);

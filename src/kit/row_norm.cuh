@@ -225,8 +225,8 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     store_beside(row, group, p.to, scale, y);
 }
 
-// All else: codes with scales of groups where x is stored otherwise than the residual; 2^31 rows and
-// more; and rows that no registers hold.
+// All else: codes with scales of groups where x is stored otherwise than the residual; 2^31 rows and more; and rows that no
+// registers hold.
 template <bool kRagged, class Statistics>
 __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics statistics) {
     begin_memory();
@@ -262,9 +262,9 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
 //         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
 //         modulation and gate are of any dtype of 16 or 32 bits, one element or rows that an index picks, and out is of 16
-//         bits, fp32 or codes of eight bits. Any: the same for x and residual, rows are whole pieces of N elements and may be scattered;
-//         bare: no gate, no modulation beside a weight, one output of 16 bits or fp32. Mixed: scales of groups: no row is
-//         ragged
+//         bits, fp32 or codes of eight bits. Any: the same for x and residual, rows are whole pieces of N elements and
+//         may be scattered; bare: no gate, no modulation beside a weight, one output of 16 bits or fp32. Mixed: scales of
+//         groups: no row is ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     if constexpr (Form::kForm.bare) {
