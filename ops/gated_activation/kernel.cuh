@@ -21,17 +21,26 @@ template <int N, class At>
         if (eager) to[i] = kit::round_as(dtype, to[i]);
     }
 }
-[[gnu::noinline]] __device__ float eager_activation(Activation activation, DType dtype, float x) {
-    const auto act = [=] {
-        switch (activation) {
-            case Activation::silu: return kit::eager::silu(x);
-            case Activation::gelu_tanh: return kit::eager::gelu_tanh(x);
-            case Activation::sigmoid: return kit::eager::sigmoid(x);
-            case Activation::relu: return kit::relu(x);
-            default: return kit::eager::gelu_erf(x);
-        }
+struct Octet {
+    float at[kWidth];
+};
+// A vector a call: its elements do not wait for each other.
+[[gnu::noinline]] __device__ Octet eager_activation(Activation activation, DType dtype, Octet x) {
+    const auto each = [&](auto act) {
+#pragma unroll
+        for (float& value : x.at) value = act(value);
     };
-    return kit::round_as(dtype, act());
+    switch (activation) {
+        case Activation::silu: each([](float v) { return kit::eager::silu(v); }); break;
+        case Activation::gelu_tanh: each([](float v) { return kit::eager::gelu_tanh(v); }); break;
+        case Activation::sigmoid: each([](float v) { return kit::eager::sigmoid(v); }); break;
+        case Activation::relu: each([](float v) { return kit::relu(v); }); break;
+        default: each([](float v) { return kit::eager::gelu_erf(v); });
+    }
+    kit::with_wide_type(dtype, [&](auto* type) {
+        each([](float v) { return kit::round_through<std::remove_pointer_t<decltype(type)>>(v); });
+    });
+    return x;
 }
 
 // Where the products come from. Multiplier and biases are one a column, or absent.
@@ -74,7 +83,15 @@ __device__ __forceinline__ void gated(const GateAndUp& in, const At& at, float (
     if constexpr (kLong) {
         in.add_biases(at, g, u);
         if (in.eager) {
-            multiply([&](float x) { return eager_activation(in.activation, in.gate.dtype, x); });
+            static_assert(N % kWidth == 0);
+#pragma unroll
+            for (int first = 0; first < N; first += kWidth) {
+                Octet acts;
+                memcpy(acts.at, &g[first], sizeof(acts));
+                acts = eager_activation(in.activation, in.gate.dtype, acts);
+#pragma unroll
+                for (int i = 0; i < kWidth; ++i) product[first + i] = acts.at[i] * u[first + i];
+            }
             return;  // the store rounds the product
         }
     }
@@ -104,7 +121,9 @@ struct GatedOut {
 //          instructions an element, two of them on the special-function unit
 // Needs    out may be gate's or up's memory: a thread reads its vectors before it writes there
 template <class T, class Out, bool kLong>
-__global__ void __launch_bounds__(256) gated_activation(GateAndUp in, GatedOut out, kit::RowTiles tiles) {
+__global__ void __launch_bounds__(256)
+    gated_activation(const __grid_constant__ GateAndUp in, const __grid_constant__ GatedOut out,
+                     kit::RowTiles tiles) {
     kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
         constexpr bool kScaled = std::is_same_v<Out, kit::e4m3> || std::is_same_v<Out, kit::Any>;
         // The scale is asked for first: it is divided by while the vectors are under way.
@@ -224,7 +243,8 @@ struct GatedCodes {
 // Needs    nothing of out overlaps the inputs (its elements are narrower)
 template <class T>
 __global__ void __launch_bounds__(kit::kMaxRowThreads, 1)
-    gated_activation_token(GateAndUp in, kit::QuantizedRows rows) {
+    gated_activation_token(const __grid_constant__ GateAndUp in,
+                           const __grid_constant__ kit::QuantizedRows rows) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::quantize_rows<kWidth>(rows, GatedRows<T>{in});
@@ -253,7 +273,8 @@ __global__ void __launch_bounds__(256, kWhole ? kit::kGroupBlocks : 0)
 // Traffic  gate, up and their scales once, out once: bound by memory
 // Needs    nothing of out overlaps the inputs
 __global__ void __launch_bounds__(256)
-    gated_activation_codes(GatedCodes<> in, GatedOut out, kit::RowTiles tiles) {
+    gated_activation_codes(const __grid_constant__ GatedCodes<> in, const __grid_constant__ GatedOut out,
+                           kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
     const float inverse = 1.0f / (out.scale != nullptr ? *out.scale : 1.0f);
