@@ -26,6 +26,9 @@ struct MixedAffineRows : Affine {
 template <class T>
 using AffineOf = std::conditional_t<std::is_same_v<T, Any>, MixedAffineRows, Affine>;
 
+// Threads side by side in a row that is moved in pieces: 32 bytes at least, no more than that where rows may be short.
+constexpr int affine_squad(int piece) { return piece == 1 ? 16 : 8; }
+
 // A vector in fp32.
 struct WideVector {
     float at[1][kAffineWidth];
@@ -103,15 +106,16 @@ class KnownVector {
     Words<T, N> words_{};
 };
 
-// The pieces of a row that a thread takes, for SideSlice: as many elements as in kMixedBatch vectors, each piece beside those
-// of its neighbours.
+// The pieces of a row that a thread takes, for SideSlice: as many elements as in kMixedBatch vectors. They are dealt as those
+// of PiecePart (kit/any_row.cuh): each beside its neighbours', and a thread's next piece a constant away.
 template <int kPiece>
 struct TilePart {
     static constexpr bool present = true;
+    static constexpr int kSquad = affine_squad(kPiece);
     const RowShape& shape;
-    const RowTiles& tiles;
     RunRow at;
-    unsigned first, count;  // the thread's first piece; all of the row
+    unsigned first;    // the thread's first piece
+    mutable int left;  // pieces of the row from there on
 
     __device__ __forceinline__ std::int64_t offset(const RowOperand& operand) const {
         return at.offset(shape, operand);
@@ -128,10 +132,10 @@ struct TilePart {
     // use(piece, index) for each that the row reaches, from origin() on.
     template <int N, int kPieces, class Use>
     __device__ __forceinline__ void each(Use use) const {
+        const int reach = kPieces > kPredicates ? again(left) : left;
 #pragma unroll
         for (int piece = 0; piece < kPieces; ++piece) {
-            const int step = piece << tiles.lanes_log2;
-            if (first + static_cast<unsigned>(step) < count) use(piece, step * N);
+            if (piece * kSquad < reach) use(piece, piece * kSquad * N);
         }
     }
 };
@@ -209,38 +213,52 @@ __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& ti
 // The row and the first piece of the thread, which takes as many elements as in kMixedBatch vectors.
 template <int kPiece>
 __device__ __forceinline__ WholeVector first_of_batch(const RowTiles& tiles) {
-    constexpr int kPieces = kMixedBatch * kAffineWidth / kPiece;
-    const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2;
+    constexpr int kPieces = kMixedBatch * kAffineWidth / kPiece, kSquad = TilePart<kPiece>::kSquad;
+    const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2,
+                   thread = blockIdx.x * lanes + (threadIdx.x & (lanes - 1));
     return {block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
-            blockIdx.x * (lanes * kPieces) + (threadIdx.x & (lanes - 1))};
+            thread / kSquad * (kSquad * kPieces) + thread % kSquad};
 }
-// Where dtypes are found out where it runs, each once for all that a thread takes of an operand, in pieces that all
-// operands allow.
-template <int kPiece>
-__device__ __forceinline__ void affine_pieces(const MixedAffineRows& p, const RowTiles& tiles) {
-    constexpr int V = kMixedBatch, kPieces = V * kAffineWidth / kPiece;
+// Calls use(the thread's pieces), if it has any.
+template <int kPiece, class Use>
+__device__ __forceinline__ void with_tile_part(const MixedAffineRows& p, const RowTiles& tiles, Use use) {
     const WholeVector first = first_of_batch<kPiece>(tiles);
     const auto count = static_cast<unsigned>(tiles.dim / kPiece);
     if (first.row >= static_cast<unsigned>(tiles.rows) || first.vector >= count) return;
-    TilePart<kPiece> part{p.shape, tiles, {p.shape, first.row, &p.places, true}, first.vector, count};
-    part.at.ask(p.shape);
+    use(TilePart<kPiece>{p.shape,
+                         {p.shape, first.row, &p.places, true},
+                         first.vector,
+                         static_cast<int>(std::min(count - first.vector, 1u << 30))});
+}
+// Calls use with the size of pieces as a constant.
+template <class Use>
+__device__ __forceinline__ void with_piece(int piece, Use use) {
+    switch (piece) {
+        case 8: return use(std::integral_constant<int, 8>{});
+        case 4: return use(std::integral_constant<int, 4>{});
+        case 2: return use(std::integral_constant<int, 2>{});
+        default: use(std::integral_constant<int, 1>{});
+    }
+}
+// The results for a thread's pieces. Dtypes are found out where it runs, each once for all that a thread takes of an operand.
+template <int kPiece>
+__device__ __forceinline__ SideSlice<kMixedBatch, kPiece> affine_results(const MixedAffineRows& p,
+                                                                         TilePart<kPiece>& part) {
     const L2Policy policy = l2_policy(p.keep);
-    SideSlice<V, kPiece> x, bias, scale, shift;
+    SideSlice<kMixedBatch, kPiece> x, bias, scale, shift;
     x.load_or(0.0f, part, p.x, policy);
-    part.at.settle();
+    part.at.ask(p.shape);
     if (p.shift.data != nullptr) shift.load_or(0.0f, part, p.shift, policy);
     if (p.scale.data != nullptr) scale.load_or(0.0f, part, p.scale);
     if (p.bias.data != nullptr) bias.load_or(0.0f, part, p.bias);
     affine_steps(p, bias, scale, shift, [](auto&) {}, x.widen(p.x).at);
-    const std::int64_t begin = part.offset(p.out);
-    with_wide_type(p.out.dtype, [&](auto* type) {
-        using Out = std::remove_pointer_t<decltype(type)>;
-        Out* out = part.template origin<kPiece, Out>(p.out.data, begin);
-        part.template each<kPiece, kPieces>([&](int piece, int index) {
-            float values[kPiece];
-            x.get(piece, values);
-            store_aligned(out + index, from_floats<Out>(values));
-        });
+    return x;
+}
+template <int kPiece>
+__device__ __forceinline__ void affine_pieces(const MixedAffineRows& p, const RowTiles& tiles) {
+    with_tile_part<kPiece>(p, tiles, [&](TilePart<kPiece> part) {
+        const auto y = affine_results(p, part);
+        store_wide(part, p.out, part.offset(p.out), y);
     });
 }
 // Where it is found out, too, whether a vector is whole: of rows that are aligned but for their end, and all others.
@@ -284,13 +302,8 @@ __device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles
     if constexpr (std::is_same_v<T, Any>) {
         dependency_wait();
         dependents_launch();
-        switch (p.piece) {
-            case 8: return affine_pieces<8>(p, tiles);
-            case 4: return affine_pieces<4>(p, tiles);
-            case 2: return affine_pieces<2>(p, tiles);
-            case 1: return affine_pieces<1>(p, tiles);
-            default: affine_parts(p, tiles);
-        }
+        if (p.piece == 0) return affine_parts(p, tiles);
+        with_piece(p.piece, [&](auto piece) { affine_pieces<piece()>(p, tiles); });
     } else {
         affine_known<T>(p, tiles);
     }

@@ -91,9 +91,11 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
         all([&](const RowOperand& o) { return o.dtype == p.out.dtype && !o.single && o.aligned; }) &&
         whole_vectors(plan.tiles, kAffineWidth, {});
     if (plan.uniform) return plan;
-    const RowTiles batches = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, kMixedBatch, device);
-    if (p.eager || p.shape.by == RowsBy::place || !cover(batches, kMixedBatch)) return plan;
+    if (p.eager || p.shape.by == RowsBy::place) return plan;
     const int piece = affine_piece(call, p.shape.dim, dense);
+    const RowTiles batches = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, kMixedBatch, device,
+                                       std::int64_t{1} << 30, affine_squad(piece));
+    if (!cover(batches, kMixedBatch)) return plan;
     // Rows that are aligned but for their end move faster as vectors, the last of which is a part.
     const bool ends = piece < kAffineWidth && all([](const RowOperand& o) { return o.single || o.aligned; });
     if (ends || (piece < kAffineWidth && p.shape.dim >> 31 != 0)) return plan;

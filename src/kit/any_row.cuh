@@ -15,13 +15,15 @@ namespace weft::inline WEFT_TARGET::kit {
 template <int kPiece, int V>
 struct PiecePart : RowPart {
     static constexpr int kSquad = weft::detail::row_squad(kPiece, V);
-    int element;  // of the row, where the thread's first piece begins
+    int element;       // of the row, where the thread's first piece begins
+    mutable int left;  // elements of the row from there on
 
     template <GroupScope kScope>
     __device__ __forceinline__ PiecePart(const Group<kScope>& group, const RowShape& of,
                                          const RowPlaces* places, bool few)
         : RowPart(group, of, places, few),
-          element(first / kSquad * (kSquad * V * kOctet) + first % kSquad * kPiece) {}
+          element(first / kSquad * (kSquad * V * kOctet) + first % kSquad * kPiece),
+          left(static_cast<int>(dim) - element) {}
 
     template <int N>
     __device__ __forceinline__ char* origin_of(void* data, std::int64_t begin, int element_bytes) const {
@@ -36,11 +38,11 @@ struct PiecePart : RowPart {
     template <int N, int kPieces, class Use>
     __device__ __forceinline__ void each(Use use) const {
         static_assert(N == kPiece && kPieces * kPiece == V * kOctet);
-        const int left = static_cast<int>(dim) - element;
+        const int reach = kPieces > kPredicates ? again(left) : left;
 #pragma unroll
         for (int piece = 0; piece < kPieces; ++piece) {
             const int index = piece * kSquad * kPiece;
-            if (index < left) use(piece, index);
+            if (index < reach) use(piece, index);
         }
     }
 };
@@ -70,11 +72,11 @@ class AnyRow {
         const char* const x_from = x_.find(part, in.x);
         const char* const residual_from = sum ? residual.find(part, in.residual) : nullptr;
         if constexpr (finds_early(V)) begin_memory(x_from, residual_from);
-        part.at.ask(part.shape);
         x_.fill(0.0f);
         x_.load_from(x_from, part, in.x, policy);
         if (sum) residual.load_from(residual_from, part, in.residual, policy);
         if (sum && gated) gate.load_or(1.0f, part, in.gate);
+        part.at.ask(part.shape);
         if (kRoom) meanwhile();
         if (sum) {
             x_.widen(in.x);

@@ -58,11 +58,10 @@ class Row {
         const T* const x_from = x_.find(part, in.x);
         const T* const residual_from = sum ? residual.find(part, in.residual) : nullptr;
         if constexpr (finds_early(V)) begin_memory(x_from, residual_from);
-        part.at.ask(part.shape);
         x_.load_from(x_from, part, policy);
         if (sum) residual.load_from(residual_from, part, policy);
         if (kForm.beside && sum && gated) gate.load_or(1.0f, part, in.gate);
-        part.at.settle();
+        part.at.ask(part.shape);
         if (kRoom) meanwhile();
         if (sum) {
             if (gated) [[unlikely]] {

@@ -28,7 +28,7 @@ struct RowNorm {
 // What only mixed kernels know of: a small kernel waits for every line of its parameters.
 struct MixedNorm : RowNorm {
     int outputs = 1;
-    bool modulated = false;  // by something that is not in the weight's place
+    bool modulated = false;  // some output, by something that is not in the weight's place
     RowOutput second{};
     RowAffine maps[3] = {};  // the weight, and a modulation of each output that follows it
     GroupScales groups{};    // of the first output
@@ -169,10 +169,15 @@ __device__ __forceinline__ void modulate_side(Side& y, Side& held, bool asked, c
             for (int i = 0; i < kOctet; ++i) y.at[v][i] = f(y.at[v][i], value(v, i));
         }
     };
-    with_side(held, asked, map.no_scale(), part, map.scale, map.tanh,
-              [&](auto value) { combine(value, [&](float a, float b) { return a * (b + map.offset); }); });
-    with_side(held, false, -0.0f, part, map.shift, false,
-              [&](auto value) { combine(value, [](float a, float b) { return a + b; }); });
+    if (map.scale.data != nullptr) {
+        with_side(held, asked, 0.0f, part, map.scale, map.tanh, [&](auto value) {
+            combine(value, [&](float a, float b) { return a * (b + map.offset); });
+        });
+    }
+    if (map.shift.data != nullptr) {
+        with_side(held, false, -0.0f, part, map.shift, false,
+                  [&](auto value) { combine(value, [](float a, float b) { return a + b; }); });
+    }
 }
 
 // Where operands beside the row are stored in dtypes of their own or lie in places of their own, or a modulation follows
@@ -182,8 +187,7 @@ template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics statistics) {
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     RowOf<T, N, V, Form> row(group, p.shape, &p.places);
-    constexpr int kPiece = decltype(row)::kPiece;
-    using Side = SideSlice<V, kPiece>;
+    using Side = SideSlice<V, decltype(row)::kPiece>;
     const RowAffine& map = p.weight;
     const bool two = weft::detail::beside_outputs(V) > 1 && p.outputs > 1;
     Side y, held;  // y: the weight first
@@ -214,8 +218,8 @@ __device__ __forceinline__ void normalise_beside(const MixedNorm& p, Statistics 
     });
     if (two) [[unlikely]] {
         Side second = y;
-        modulate_side(second, held, ahead, row.part, p.maps[2]);
-        store_beside(row, group, p.second, 1.0f, second);
+        if (p.modulated) modulate_side(second, held, ahead, row.part, p.maps[2]);
+        store_wide(row.part, p.second.out, row.part.offset(p.second.out), second);
     }
     if (p.modulated) modulate_side(y, held, ahead && !two, row.part, p.maps[1]);
     if constexpr (!Form::kForm.any) {

@@ -158,7 +158,7 @@ MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const R
     if (op.token_scale) p.to.token_scale = op.token_scale.template as<float>();
     p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);
     p.outputs = op.out2 ? 2 : 1;
-    p.modulated = op.out2 || (!modulates_alone(op) && (op.mod_scale || op.mod_shift));
+    p.modulated = op.mod_scale2 || op.mod_shift2 || (!modulates_alone(op) && (op.mod_scale || op.mod_shift));
     p.eps = op.eps;
     p.inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim));
     return p;

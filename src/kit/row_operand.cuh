@@ -94,8 +94,7 @@ struct RowShape {
     return at + rest * place.stride[0];
 }
 
-// What an index says for a row: asked for early, as it lies in memory, and understood once (settle) when more loads are on
-// their way.
+// What an index says for a row: as it lies in memory, and understood once (settle).
 struct RowPick {
     unsigned low = 0, high = 0;
 
@@ -139,14 +138,12 @@ struct RunRow {
         within = few ? static_cast<unsigned>(of) - run * shape.run.divisor
                      : of - static_cast<std::int64_t>(run) * shape.run.divisor;
     }
-    // Asks for the index, where there is one.
+    // Asks for the index, where there is one, and waits for it: so once what no index picks is on its way. (Were it waited for
+    // later, calls without an index would wait there for those loads: they meet the others while its load may be pending.)
     __device__ __forceinline__ void ask(const RowShape& shape) {
-        if (picks() && row < shape.rows) pick.load(*places, row);
-        if (!few) settle();
-    }
-    // Before the first offset of an operand that is picked, where rows are few.
-    __device__ __forceinline__ void settle() {
-        if (picks()) pick.settle(*places);
+        if (!picks()) return;
+        if (row < shape.rows) pick.load(*places, row);
+        pick.settle(*places);
     }
     // Elements from an operand's first to where its row begins.
     __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowOperand& operand) const {

@@ -131,4 +131,27 @@ class SideSlice {
     }
 };
 
+// What a thread holds of results, f(y), as `Out`. `begin`: where the row begins, in elements.
+template <class Out, class Part, int V, int kPiece, class F>
+__device__ __forceinline__ void store_pieces(const Part& part, const RowOperand& to, std::int64_t begin,
+                                             const SideSlice<V, kPiece>& y, F f) {
+    Out* out = part.template origin<kPiece, Out>(to.data, begin);
+    part.template each<kPiece, SideSlice<V, kPiece>::kPieces>([&](int piece, int index) {
+        float values[kPiece];
+        y.get(piece, values);
+#pragma unroll
+        for (float& value : values) value = f(value);
+        store_aligned(out + index, from_floats<Out>(values));
+    });
+}
+// The same of 16 bits or fp32.
+template <class Part, class Side>
+__device__ __forceinline__ void store_wide(const Part& part, const RowOperand& to, std::int64_t begin,
+                                           const Side& y) {
+    with_wide_type(to.dtype, [&](auto* type) {
+        store_pieces<std::remove_pointer_t<decltype(type)>>(part, to, begin, y,
+                                                            [](float value) { return value; });
+    });
+}
+
 }  // namespace weft::inline WEFT_TARGET::kit

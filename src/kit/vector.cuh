@@ -62,6 +62,16 @@ __device__ __forceinline__ std::int64_t opaque(std::int64_t number) {
 #endif
     return number;
 }
+// How many answers a warp keeps at a time without words for them.
+inline constexpr int kPredicates = 7;
+// The same number, but neither compiler can tell that it has seen it before: what was found out with it is found out again,
+// which takes less than to keep many answers. (Blocks have no third axis.)
+__device__ __forceinline__ int again(int& number) {
+#if !defined(WEFT_EMULATOR) && defined(__CUDA_ARCH__)
+    asm volatile("{.reg .b32 zero; mov.b32 zero, %%tid.z; add.s32 %0, %0, zero;}" : "+r"(number));
+#endif
+    return number;
+}
 
 // The address must be aligned to alignof(Vec<T, N>). `policy`: none or an L2Policy.
 template <int N, class T, class... Policy>

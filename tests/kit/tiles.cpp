@@ -37,7 +37,7 @@ __global__ void count_vectors(kit::RowTiles tiles, int* counts, std::int64_t wid
         constexpr int kPiece = kWalk == Walk::batches ? 8 : 2;
         const kit::WholeVector first = kit::first_of_batch<kPiece>(tiles);
         for (unsigned b = 0; b < kit::kMixedBatch * 8 / kPiece; ++b) {
-            const std::int64_t column = std::int64_t{first.vector + (b << tiles.lanes_log2)} * kPiece;
+            const std::int64_t column = std::int64_t{first.vector + b * kit::affine_squad(kPiece)} * kPiece;
             if (column % 8 == 0) count(first.row, column);
         }
     }
@@ -45,12 +45,12 @@ __global__ void count_vectors(kit::RowTiles tiles, int* counts, std::int64_t wid
 
 // Rows in three layers of two blocks, with a row that the last block lacks; a thread's vectors one or two at a time.
 template <Walk kWalk>
-void expect_each_once(int batch) {
-    const std::int64_t rows = 3 * 2 * 8 - 1, vectors = 4 * batch;
+void expect_each_once(int batch, int lanes_log2 = 2) {
+    const std::int64_t rows = 3 * 2 * (32 >> lanes_log2) - 1, vectors = batch << lanes_log2;
     const kit::RowTiles tiles{.rows = rows,
                               .dim = vectors * 8,
                               .vectors = static_cast<unsigned>(vectors),
-                              .lanes_log2 = 2,
+                              .lanes_log2 = lanes_log2,
                               .threads = 32,
                               .column_blocks = 1,
                               .row_blocks = 2,
@@ -67,8 +67,8 @@ TEST_F(Emulator, TilesInLayersAreWalkedOnceEach) {
     expect_each_once<Walk::together>(1);
     expect_each_once<Walk::any>(1);
     expect_each_once<Walk::known>(1);
-    expect_each_once<Walk::batches>(kit::kMixedBatch);
-    expect_each_once<Walk::pieces>(kit::kMixedBatch);
+    expect_each_once<Walk::batches>(kit::kMixedBatch, 3);  // a squad
+    expect_each_once<Walk::pieces>(kit::kMixedBatch, 4);   // two
 }
 
 }  // namespace
