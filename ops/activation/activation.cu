@@ -1,17 +1,32 @@
 // activation on the GPU and in the emulator: policy and launches.
 #include "ops/activation/activation.h"
 
+#include "kit/affine_launch.h"
 #include "ops/activation/kernel.cuh"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Rows of x, or of what goes in front of its results.
-kit::RowTiles tiles(const Tensor& x, const Tensor& add, const Tensor& bias, const Tensor& out,
-                    const DeviceInfo& device) {
-    return kit::tile_tensors({&x, &add, &out}, kWidth, !bias, device);
-}
+// What the threads of a call do: x's rows, and beside them those of what goes in front of the results.
+struct Plan {
+    kit::RowTiles own, front{.column_blocks = 0};
+    kit::MixedAffineRows rows{};  // where dtypes are found out where it runs, and what is moved in pieces
+    bool known = false;           // all inputs are of x's dtype, in whole vectors
+
+    // Whether it is moved in pieces.
+    bool pieces() const { return !known && rows.piece > 0; }
+    kit::LaunchShape shape() const {
+        kit::LaunchShape shape = own.shape();
+        shape.grid.x += front.column_blocks;
+        return shape;
+    }
+    std::string describe() const {
+        std::string all = own.describe();
+        if (pieces()) all += " pieces=" + std::to_string(rows.piece);
+        return front.column_blocks == 0 ? all : all + ", front " + std::to_string(front.column_blocks);
+    }
+};
 
 // out's columns that hold the results, and those before them.
 Tensor results(const Activate& op) {
@@ -19,67 +34,87 @@ Tensor results(const Activate& op) {
 }
 Tensor before_results(const Activate& op) { return op.out.slice(-1, 0, op.front.dim(-1)); }
 
-template <class T, class Out, bool kLong>
-void launch_as(const ActivateParams& p, const kit::RowTiles& t, Context& context) {
-    kit::launch("activation", activation<T, Out, kLong>, t.shape(), context.stream(), p, t);
+// Calls use(Types<In, Out>(), whether the code is long) with those that the kernel is compiled for and that a call of such
+// dtypes needs, if there are any.
+template <class Use>
+bool with_compiled(const ActivateParams& p, Use use) {
+    using kit::bf16, kit::half, kit::e4m3, kit::Types;
+    const bool is_long = kit::has_long_code(p.activation, p.eager);
+    return kit::with_types<Types<bf16>, Types<half>, Types<float>>(
+               p.x.dtype, p.out.dtype,
+               [&](auto types) { is_long ? use(types, std::true_type{}) : use(types, std::false_type{}); }) ||
+           (!is_long && kit::with_types<Types<bf16, e4m3>, Types<half, e4m3>>(
+                            p.x.dtype, p.out.dtype, [&](auto types) { use(types, std::false_type{}); }));
+}
+bool compiled(const ActivateParams& p) {
+    return with_compiled(p, [](auto, auto) {});
 }
 
-void launch_part(const ActivateParams& p, const kit::RowTiles& t, Context& context) {
-    using kit::bf16, kit::half, kit::e4m3, kit::Types;
-    const auto same = [&](const kit::VectorRows& in) { return !in.data || in.dtype == p.x.dtype; };
-    const bool whole =
-        same(p.add) && same(p.bias) && kit::whole_vectors(t, kWidth, {p.x, p.add, p.bias, p.out});
-    const bool known =
-        whole &&
-        kit::with_types<Types<bf16>, Types<half>, Types<float>>(p.x.dtype, p.out.dtype, [&](auto types) {
-            using T = typename decltype(types)::In;
-            kit::has_long_code(p.activation, p.eager) ? launch_as<T, T, true>(p, t, context)
-                                                      : launch_as<T, T, false>(p, t, context);
-        });
-    const bool narrow =
-        !known && whole && !kit::has_long_code(p.activation, p.eager) &&
-        kit::with_types<Types<bf16, e4m3>, Types<half, e4m3>>(p.x.dtype, p.out.dtype, [&](auto types) {
-            launch_as<typename decltype(types)::In, typename decltype(types)::Out, false>(p, t, context);
-        });
-    if (!known && !narrow) launch_as<kit::Any, kit::Any, true>(p, t, context);
+ActivateParams params(const Activate& op, const DeviceInfo& device, const kit::RowTiles& own) {
+    return {.x = kit::input_rows(op.x, kWidth, device, own),
+            .add = kit::input_rows(op.add, kWidth, device, own),
+            .bias = kit::shared_vector(op.bias, kWidth),
+            .out = kit::vector_rows(results(op), kWidth, own),
+            .scale = op.scale ? op.scale.as<const float>() : nullptr,
+            .activation = op.activation,
+            .alpha = op.alpha,
+            .eager = op.rounding == Rounding::eager};
+}
+
+// Of x and what goes in front of it the longer rows say how many threads share one.
+Plan plan(const Activate& op, const DeviceInfo& device) {
+    const Tensor out = results(op), none;
+    Plan made{.own = kit::tile_tensors({&op.x, &op.add, &out}, kWidth, !op.bias, device)};
+    const auto same = [&](const Tensor& t) { return !t || t.dtype == op.x.dtype; };
+    const ActivateParams p = params(op, device, made.own);
+    made.known = same(op.add) && same(op.bias) && same(op.front) && compiled(p) &&
+                 kit::whole_vectors(made.own, kWidth, {p.x, p.add, p.bias, p.out});
+    const kit::AffinePlan rows = kit::affine_plan({op.x, op.add, none, op.bias, out, p.eager}, device);
+    made.rows = rows.params;
+    if (made.pieces()) made.own = rows.tiles;
+    if (!op.front || op.front.numel() == 0) return made;
+    const Tensor before = before_results(op);
+    made.front = kit::tile_tensors({&op.front, &before}, kWidth, false, device);
+    if (made.front.dim > made.own.dim && !made.pieces()) {
+        made.own = kit::tiles_like(made.front, op.x.dim(-1), kWidth);
+    } else {
+        made.front = kit::tiles_like(made.own, made.front.dim, kWidth);
+    }
+    return made;
+}
+
+template <class T, class Out, bool kLong>
+void launch_as(const ActivateParams& p, const Plan& plan, const Front& front, Context& context) {
+    kit::launch("activation", activation<T, Out, kLong>, plan.shape(), context.stream(), p, plan.own, front);
 }
 
 void launch(const Activate& op, Context& context) {
     const DeviceInfo& device = context.info();
-    const Tensor out = results(op);
-    const kit::RowTiles own = tiles(op.x, op.add, op.bias, out, device);
-    ActivateParams p{.x = kit::input_rows(op.x, kWidth, device, own),
-                     .add = kit::input_rows(op.add, kWidth, device, own),
-                     .bias = kit::shared_vector(op.bias, kWidth),
-                     .out = kit::vector_rows(out, kWidth, own),
-                     .scale = op.scale ? op.scale.as<const float>() : nullptr,
-                     .activation = op.activation,
-                     .alpha = op.alpha,
-                     .eager = op.rounding == Rounding::eager};
-    if (op.x.numel() > 0) launch_part(p, own, context);
-    if (!op.front || op.front.numel() == 0) return;
-    const Tensor before = before_results(op);
-    const kit::RowTiles front = tiles(op.front, {}, {}, before, device);
-    p = {.x = kit::input_rows(op.front, kWidth, device, front),
-         .add = {},
-         .bias = {},
-         .out = kit::vector_rows(before, kWidth, front),
-         .scale = p.scale,
-         .activation = Activation::none,
-         .alpha = 0,
-         .eager = false};
-    launch_part(p, front, context);
+    const Plan made = plan(op, device);
+    const ActivateParams p = params(op, device, made.own);
+    Front front;
+    front.tiles = made.front;
+    if (made.front.column_blocks > 0) {
+        front.in = kit::input_rows(op.front, kWidth, device, made.front);
+        front.out = kit::vector_rows(before_results(op), kWidth, made.front);
+    }
+    if (made.pieces()) {
+        return kit::launch(
+            "activation", activation_pieces, made.shape(), context.stream(),
+            PiecesParams{.rows = made.rows, .scale = p.scale, .activation = p.activation, .alpha = p.alpha},
+            made.own, front);
+    }
+    const bool known = made.known && with_compiled(p, [&](auto types, auto is_long) {
+                           launch_as<typename decltype(types)::In, typename decltype(types)::Out, is_long()>(
+                               p, made, front, context);
+                       });
+    if (!known) launch_as<kit::Any, kit::Any, true>(p, made, front, context);
 }
 
 const RegisterImplementations<Activate> kKernels{
     kit::kTarget,
     {{"vectors", +[](const Activate&, const DeviceInfo&) -> const char* { return nullptr; },
-      +[](const Activate& op, const DeviceInfo& device) {
-          const std::string own = tiles(op.x, op.add, op.bias, results(op), device).describe();
-          if (!op.front) return own;
-          return own + "; front: " + tiles(op.front, {}, {}, before_results(op), device).describe();
-      },
-      launch}}};
+      +[](const Activate& op, const DeviceInfo& device) { return plan(op, device).describe(); }, launch}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kit/activation.cuh"
-#include "kit/elementwise.cuh"
+#include "kit/affine.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -15,6 +15,12 @@ struct ActivateParams {
     Activation activation;
     float alpha;
     bool eager;  // PyTorch's roundings and forms
+};
+
+// Columns that are copied in front of the results, by blocks beside those that have x.
+struct Front {
+    kit::VectorRows in{}, out{};
+    kit::RowTiles tiles{};
 };
 
 // `values` plus what came of an operand, if it is there, rounded as PyTorch's sum where `eager`.
@@ -31,17 +37,42 @@ __device__ __forceinline__ void plus(float (&values)[kWidth], const kit::VectorR
     }
 }
 
-// What     out = act(x + add + bias) / scale
-// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh)
-// Traffic  x, add and out once: bound by memory; the bias stays in L1. The activation is chosen once a vector
+template <class Out>
+constexpr bool kScaled = std::is_same_v<Out, kit::e4m3> || std::is_same_v<Out, kit::Any>;
+
+// Whether the block's columns are the front's, which it copies.
+template <class T, class Out>
+__device__ __forceinline__ bool copies_front(const float* scale, const kit::RowTiles& tiles,
+                                             const Front& front) {
+    if (blockIdx.x < tiles.column_blocks) return false;
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::for_each_part<kWidth>(front.tiles,
+                               [&](const kit::PartVector& at) {
+                                   float values[kWidth];
+                                   kit::load_row<T>(front.in, at, values);
+                                   if constexpr (kScaled<Out>) {
+                                       const float inverse = 1.0f / (scale != nullptr ? *scale : 1.0f);
+#pragma unroll
+                                       for (float& value : values) value *= inverse;
+                                   }
+                                   kit::store_row<Out>(front.out, at, values);
+                               },
+                               {blockIdx.x - tiles.column_blocks, front.tiles.column_blocks});
+    return true;
+}
+
+// What     out = [front, act(x + add + bias)] / scale
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh); the last blocks of a row have the front's
+// Traffic  x, add, front and out once: bound by memory; the bias stays in L1. The activation is chosen once a vector
 // Needs    out may be x's or add's memory: a thread reads its vectors before it writes there. T, where it is not
-//          Any, is the dtype of all inputs, whose vectors are whole. kLong where has_long_code says so
+//          Any, is the dtype of all inputs, whose vectors are whole but for the front's. kLong where has_long_code says so
 template <class T, class Out, bool kLong>
-__global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTiles tiles) {
+__global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTiles tiles, Front front) {
+    if (copies_front<T, Out>(p.scale, tiles, front)) return;
     kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
-        constexpr bool kScaled = std::is_same_v<Out, kit::e4m3> || std::is_same_v<Out, kit::Any>;
         // The scale is asked for first: it is divided by while the vectors are under way.
-        [[maybe_unused]] const float scale = kScaled && p.scale != nullptr ? *p.scale : 1.0f;
+        [[maybe_unused]] const float scale = kScaled<Out> && p.scale != nullptr ? *p.scale : 1.0f;
         kit::Fetched<T, kWidth> x, add, bias;
         x.load(p.x, at);
         if (p.add.data != nullptr) add.load(p.add, at);
@@ -54,12 +85,56 @@ __global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTile
 #pragma unroll
             for (float& value : y) value = act(value);
         });
-        if constexpr (kScaled) {
+        if constexpr (kScaled<Out>) {
             const float inverse = 1.0f / scale;
 #pragma unroll
             for (float& value : y) value *= inverse;
         }
         kit::store_row<Out>(p.out, at, y);
+    });
+}
+
+struct PiecesParams {
+    kit::MixedAffineRows rows{};  // whose bias is `add`, and whose shift is the bias
+    const float* scale = nullptr;
+    Activation activation{};
+    float alpha = 0;
+};
+
+// What     the same, of any dtypes and rows; rounding=fused
+// Mapping  a thread owns as much as two vectors of a row, in pieces of 8, 4, 2 or 1 elements, the largest that all operands
+//          allow (kit/affine.cuh). The activation has one copy of its code for all of them
+// Traffic  as above
+// Needs    as above
+__global__ void __launch_bounds__(256)
+    activation_pieces(const __grid_constant__ PiecesParams p, kit::RowTiles tiles, Front front) {
+    if (copies_front<kit::Any, kit::Any>(p.scale, tiles, front)) return;
+    kit::dependency_wait();
+    kit::dependents_launch();
+    const float scale = p.scale != nullptr ? *p.scale : 1.0f;
+    kit::SideSlice<kit::kMixedBatch> y;
+    y.fill(0.0f);
+    kit::with_piece(p.rows.piece, [&]<int kPiece>(std::integral_constant<int, kPiece>) {
+        kit::with_tile_part<kPiece>(p.rows, tiles, [&](kit::TilePart<kPiece> part) {
+            const auto sums = kit::affine_results(p.rows, part);
+            memcpy(y.at, sums.at, sizeof(y.at));
+        });
+    });
+    const float inverse = 1.0f / scale;
+    kit::with_activation<true>(p.activation, p.alpha, false, [&](auto act) {
+        y.change([&](float value) { return act(value) * inverse; });
+    });
+    kit::with_piece(p.rows.piece, [&]<int kPiece>(std::integral_constant<int, kPiece>) {
+        kit::with_tile_part<kPiece>(p.rows, tiles, [&](const kit::TilePart<kPiece>& part) {
+            kit::SideSlice<kit::kMixedBatch, kPiece> results;
+            memcpy(results.at, y.at, sizeof(y.at));
+            const std::int64_t begin = part.offset(p.rows.out);
+            kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2, float>(
+                p.rows.out.dtype, [&](auto* type) {
+                    kit::store_pieces<std::remove_pointer_t<decltype(type)>>(
+                        part, p.rows.out, begin, results, [](float value) { return value; });
+                });
+        });
     });
 }
 

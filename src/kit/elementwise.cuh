@@ -100,16 +100,26 @@ inline bool whole_vectors(const RowTiles& tiles, int width, std::initializer_lis
            });
 }
 
+// Calls body(the thread's vector) for all vectors that the thread loops over, of which the last of a row may be a part.
+template <int kWidth, class Body>
+__device__ __forceinline__ void for_each_part(const RowTiles& tiles, Body body,
+                                              ColumnBlocks blocks = ColumnBlocks::all()) {
+    for_each_tile<kWidth, 1>(
+        tiles,
+        [&](std::int64_t row, std::int64_t column, std::int64_t) {
+            body(PartVector{row, column, left<kWidth>(tiles.dim, column)});
+        },
+        blocks);
+}
+
 // Waits for the kernels before, lets the next one start, then calls body(the thread's vector): once, or, where Out is Any,
-// for all vectors that the thread loops over.
+// as for_each_part does. The tiles' blocks side by side may be the first of more.
 template <int kWidth, class Out, class Body>
 __device__ __forceinline__ void for_each_vector(const RowTiles& tiles, Body body) {
     if constexpr (std::is_same_v<Out, Any>) {
         dependency_wait();
         dependents_launch();
-        for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
-            body(PartVector{row, column, left<kWidth>(tiles.dim, column)});
-        });
+        for_each_part<kWidth>(tiles, body, {blockIdx.x, tiles.column_blocks});
     } else {
         const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2;
         const WholeVector at{block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),

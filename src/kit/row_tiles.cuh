@@ -73,6 +73,16 @@ inline RowTiles tile_rows(std::int64_t rows, std::int64_t dim, int width, int ba
     }
 }
 
+// Host: the threads of `like` over as many rows of another length, a vector each: only the blocks side by side differ.
+inline RowTiles tiles_like(const RowTiles& like, std::int64_t dim, int width) {
+    RowTiles tiles = like;
+    tiles.dim = dim;
+    tiles.vectors = static_cast<unsigned>(divide_up(dim, width));
+    tiles.column_blocks =
+        static_cast<unsigned>(divide_up(tiles.vectors, std::int64_t{1} << tiles.lanes_log2));
+    return tiles;
+}
+
 // Host: rows without gaps between them, in every operand, are one long row.
 inline void fold_dense(std::int64_t& rows, std::int64_t& dim, std::initializer_list<std::int64_t> strides) {
     const bool dense = std::all_of(strides.begin(), strides.end(), [&](std::int64_t s) { return s == dim; });
@@ -81,19 +91,27 @@ inline void fold_dense(std::int64_t& rows, std::int64_t& dim, std::initializer_l
     rows = 1;
 }
 
+// The blocks side by side that share out a row's columns: all of the grid, or some of it.
+struct ColumnBlocks {
+    unsigned number, count;
+    __device__ __forceinline__ static ColumnBlocks all() { return {blockIdx.x, gridDim.x}; }
+};
+
 // Calls body(row, column, step) for the thread's tiles: the batch's vectors begin at column, column + step,
 // …, and may lie wholly or partly beyond the row's end.
 template <int kWidth, int kBatch, class Body>
-__device__ __forceinline__ void for_each_tile(const RowTiles& tiles, Body body) {
+__device__ __forceinline__ void for_each_tile(const RowTiles& tiles, Body body,
+                                              ColumnBlocks blocks = ColumnBlocks::all()) {
     const int lanes = 1 << tiles.lanes_log2, lane = static_cast<int>(threadIdx.x) & (lanes - 1);
     const std::int64_t step = lanes * kWidth;
     const std::int64_t rows_a_block = blockDim.x >> tiles.lanes_log2;
     const std::int64_t first_row =
         (blockIdx.z * gridDim.y + blockIdx.y) * rows_a_block + (threadIdx.x >> tiles.lanes_log2);
     const std::int64_t next_row = gridDim.z * gridDim.y * rows_a_block;
-    const std::int64_t first_column = blockIdx.x * (step * kBatch) + lane * kWidth;
+    const std::int64_t first_column = blocks.number * (step * kBatch) + lane * kWidth;
     for (std::int64_t row = first_row; row < tiles.rows; row += next_row) {
-        for (std::int64_t column = first_column; column < tiles.dim; column += gridDim.x * (step * kBatch)) {
+        for (std::int64_t column = first_column; column < tiles.dim;
+             column += blocks.count * (step * kBatch)) {
             body(row, column, step);
         }
     }
