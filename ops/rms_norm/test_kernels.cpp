@@ -160,8 +160,8 @@ TEST(RmsNorm, AnyRowsWithMoreBeside) {
 // Codes with scales of groups of a row that is not stored alike, and rows that no registers hold, are mixed.
 TEST(RmsNorm, WhatIsNotBesideTheRow) {
     for (const char* line : {
-             "rms_norm x=bf16[3,10248] weight=fp32[10248] mod_scale=fp32[10248] out=bf16[3,10248] "
-             "out2=bf16[3,10248] mod_scale2=fp32[10248]",
+             "rms_norm x=bf16[3,12296] weight=fp32[12296] mod_scale=fp32[12296] out=bf16[3,12296] "
+             "out2=bf16[3,12296] mod_scale2=fp32[12296]",
              "rms_norm x=fp32[3,64] weight=fp32[64] residual=bf16[3,64] out=fp8_e4m3[3,64] "
              "group_scale=fp32[3,1]",
              "rms_norm x=bf16[1,90001] weight=bf16[90001] mod_scale=bf16[90001] out=int8[1,90001] "

@@ -210,9 +210,9 @@ TEST(RowPlan, HoldsLessOfARowOfTwoOutputs) {
     EXPECT_EQ(plan(4096, 1).vectors, 4);
     EXPECT_EQ(plan(4096, 2).vectors, 2);
     EXPECT_TRUE(plan(4096, 2).beside);
-    EXPECT_EQ(plan(10240, 2).vectors, 2);
-    EXPECT_TRUE(plan(10248, 1).beside);
-    EXPECT_FALSE(plan(10248, 2).uniform);
+    EXPECT_EQ(plan(12288, 2).vectors, 2);
+    EXPECT_TRUE(plan(12296, 1).beside);
+    EXPECT_FALSE(plan(12296, 2).uniform);
 }
 
 // L2 is to keep what is read where it could not hold what is written for the next kernel.
