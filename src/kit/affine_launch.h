@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -93,8 +95,11 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     if (plan.uniform) return plan;
     if (p.eager || p.shape.by == RowsBy::place) return plan;
     const int piece = affine_piece(call, p.shape.dim, dense);
-    const RowTiles batches = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, kMixedBatch, device,
-                                       std::int64_t{1} << 30, affine_squad(piece));
+    // A squad of threads, or of a short row as many as it has pieces.
+    const auto pieces = static_cast<std::uint64_t>(std::max<std::int64_t>(p.shape.dim / piece, 1));
+    const auto least = static_cast<int>(std::min<std::uint64_t>(affine_squad(piece), std::bit_ceil(pieces)));
+    const RowTiles batches =
+        tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, kMixedBatch, device, std::int64_t{1} << 30, least);
     if (!cover(batches, kMixedBatch)) return plan;
     // Rows that are aligned but for their end move faster as vectors, the last of which is a part.
     const bool ends = piece < kAffineWidth && all([](const RowOperand& o) { return o.single || o.aligned; });
