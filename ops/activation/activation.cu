@@ -104,11 +104,11 @@ void launch(const Activate& op, Context& context) {
             PiecesParams{.rows = made.rows, .scale = p.scale, .activation = p.activation, .alpha = p.alpha},
             made.own, front);
     }
-    const bool known = made.known && with_compiled(p, [&](auto types, auto is_long) {
-                           launch_as<typename decltype(types)::In, typename decltype(types)::Out, is_long()>(
-                               p, made, front, context);
-                       });
-    if (!known) launch_as<kit::Any, kit::Any, true>(p, made, front, context);
+    if (!made.known) return launch_as<kit::Any, kit::Any, true>(p, made, front, context);
+    with_compiled(p, [&](auto types, auto is_long) {
+        launch_as<typename decltype(types)::In, typename decltype(types)::Out, is_long()>(p, made, front,
+                                                                                          context);
+    });
 }
 
 const RegisterImplementations<Activate> kKernels{
