@@ -61,7 +61,7 @@ ActivateParams params(const Activate& op, const DeviceInfo& device, const kit::R
             .eager = op.rounding == Rounding::eager};
 }
 
-// Of x and what goes in front of it the longer rows say how many threads share one.
+// Of x and what goes in front of it those say how many threads share a row that have more of them.
 Plan plan(const Activate& op, const DeviceInfo& device) {
     const Tensor out = results(op), none;
     Plan made{.own = kit::tile_tensors({&op.x, &op.add, &out}, kWidth, !op.bias, device)};
@@ -75,7 +75,7 @@ Plan plan(const Activate& op, const DeviceInfo& device) {
     if (!op.front || op.front.numel() == 0) return made;
     const Tensor before = before_results(op);
     made.front = kit::tile_tensors({&op.front, &before}, kWidth, false, device);
-    if (made.front.dim > made.own.dim && !made.pieces()) {
+    if (made.front.lanes_log2 > made.own.lanes_log2) {
         made.own = kit::tiles_like(made.front, op.x.dim(-1), kWidth);
     } else {
         made.front = kit::tiles_like(made.own, made.front.dim, kWidth);

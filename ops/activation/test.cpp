@@ -106,9 +106,11 @@ TEST(Activation, SaysHowWhatGoesInFrontIsLaunched) {
     EXPECT_EQ(plain, "vectors: threads=64 lanes=32 grid=13x1");
     EXPECT_EQ(test::configuration("activation x=bf16[100,32] front=bf16[100,16] out=bf16[100,48]"),
               "vectors: threads=64 lanes=4 grid=1x7, front 1");
-    // The longer rows of the two say how many threads share one.
+    // Those of the two say how many threads share a row that have more of them.
     EXPECT_EQ(test::configuration("activation x=bf16[1000,96] front=bf16[1000,1000] out=bf16[1000,1096]"),
               "vectors: threads=256 lanes=128 grid=1x500, front 1");
+    EXPECT_EQ(test::configuration("activation x=bf16[100,3] front=bf16[100,1000] out=bf16[100,1003]"),
+              "vectors: threads=64 lanes=64 grid=1x100 pieces=1, front 2");
 }
 
 }  // namespace
