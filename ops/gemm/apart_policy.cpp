@@ -6,9 +6,9 @@
 namespace weft::gemm {
 namespace {
 
-// From which size on it is asked. Where `fma` would take the call: that has no tensor cores, and a block goes through k alone,
-// so a long k takes as long for few products as for many. And where `mma_sync` would: so many multiplications.
-constexpr std::int64_t kLeastDepthByFma = 64;
+// From which size on it is asked, in multiplications: where `fma` would take the call, which has no tensor cores, and where
+// `mma_sync` would. A block of `fma` goes through k alone, so a long k is asked for as well, however few the results.
+constexpr std::int64_t kLeastByFma = std::int64_t{1} << 21, kLeastDepthByFma = 64;
 constexpr std::int64_t kLeastByMma = std::int64_t{1} << 27;
 
 }  // namespace
@@ -39,7 +39,8 @@ const char* apart_decline(const Gemm& op, const DeviceInfo& device) {
     if (apart(op).bytes > kMostScratch) return "its sums are more than 1 GiB of scratch";
     // Where nothing is known of times, which is so in the emulator, all kernels shall have a share of the calls.
     const bool mma = mma_decline(op, device) == nullptr, known = device.launch_us > 0;
-    const bool few = mma ? p.m * p.n * p.k < kLeastByMma : p.k < kLeastDepthByFma;
+    const std::int64_t products = p.m * p.n * p.k;
+    const bool few = mma ? products < kLeastByMma : products < kLeastByFma && p.k < kLeastDepthByFma;
     if (known ? few : p.m % 2 == 0) return "too few products for sums that go through memory";
     // (Seen on an H200: with 4099 columns both products and the pass took longer than mma_sync.)
     if (mma && known && p.n % 8 != 0) return "the library is slow where rows of sums are no whole vectors";

@@ -56,9 +56,11 @@ TEST(GemmApart, TakesWhatHasProductsEnough) {
     const auto of = [](const char* dtype, int m, int n, int k) {
         return fmt::format("a={0}[{1},{3}] b={0}[{2},{3}] out={0}[{1},{2}] activation=silu", dtype, m, n, k);
     };
-    // Of fp32, which no tensor core multiplies here: from 64 products an element on, of however few elements.
+    // Of fp32, which no tensor core multiplies here: from 2^21 products on, or from 64 an element, of however few elements.
+    EXPECT_EQ(declines(of("fp32", 256, 256, 32)), "takes it");
+    EXPECT_THAT(declines(of("fp32", 256, 255, 32)), HasSubstr("too few products"));
     EXPECT_EQ(declines(of("fp32", 1, 8, 64)), "takes it");
-    EXPECT_THAT(declines(of("fp32", 4096, 4096, 63)), HasSubstr("too few products"));
+    EXPECT_THAT(declines(of("fp32", 1, 8, 63)), HasSubstr("too few products"));
     // Where mma.sync could: from 2^27 on.
     EXPECT_EQ(declines(of("bf16", 256, 1024, 512)), "takes it");
     EXPECT_THAT(declines(of("bf16", 256, 1023, 512)), HasSubstr("too few products"));
