@@ -11,11 +11,11 @@ namespace {
 // What the threads of a call do: x's rows, and beside them those of what goes in front of the results.
 struct Plan {
     kit::RowTiles own, front{.column_blocks = 0};
-    kit::MixedAffineRows rows{};  // where dtypes are found out where it runs, and what is moved in pieces
+    ActivateParams params;
     bool known = false;           // all inputs are of x's dtype, in whole vectors
+    kit::MixedAffineRows rows{};  // of a call that is not: what is moved in pieces
 
-    // Whether it is moved in pieces.
-    bool pieces() const { return !known && rows.piece > 0; }
+    bool pieces() const { return rows.piece > 0; }
     kit::LaunchShape shape() const {
         kit::LaunchShape shape = own.shape();
         shape.grid.x += front.column_blocks;
@@ -50,28 +50,28 @@ bool compiled(const ActivateParams& p) {
     return with_compiled(p, [](auto, auto) {});
 }
 
-ActivateParams params(const Activate& op, const DeviceInfo& device, const kit::RowTiles& own) {
-    return {.x = kit::input_rows(op.x, kWidth, device, own),
-            .add = kit::input_rows(op.add, kWidth, device, own),
-            .bias = kit::shared_vector(op.bias, kWidth),
-            .out = kit::vector_rows(results(op), kWidth, own),
-            .scale = op.scale ? op.scale.as<const float>() : nullptr,
-            .activation = op.activation,
-            .alpha = op.alpha,
-            .eager = op.rounding == Rounding::eager};
-}
-
 // Of x and what goes in front of it those say how many threads share a row that have more of them.
 Plan plan(const Activate& op, const DeviceInfo& device) {
     const Tensor out = results(op), none;
-    Plan made{.own = kit::tile_tensors({&op.x, &op.add, &out}, kWidth, !op.bias, device)};
+    const kit::RowTiles own = kit::tile_tensors({&op.x, &op.add, &out}, kWidth, !op.bias, device);
+    Plan made{.own = own,
+              .params = {.x = kit::input_rows(op.x, kWidth, device, own),
+                         .add = kit::input_rows(op.add, kWidth, device, own),
+                         .bias = kit::shared_vector(op.bias, kWidth),
+                         .out = kit::vector_rows(out, kWidth, own),
+                         .scale = op.scale ? op.scale.as<const float>() : nullptr,
+                         .activation = op.activation,
+                         .alpha = op.alpha,
+                         .eager = op.rounding == Rounding::eager}};
+    const ActivateParams& p = made.params;
     const auto same = [&](const Tensor& t) { return !t || t.dtype == op.x.dtype; };
-    const ActivateParams p = params(op, device, made.own);
     made.known = same(op.add) && same(op.bias) && same(op.front) && compiled(p) &&
-                 kit::whole_vectors(made.own, kWidth, {p.x, p.add, p.bias, p.out});
-    const kit::AffinePlan rows = kit::affine_plan({op.x, op.add, none, op.bias, out, p.eager}, device);
-    made.rows = rows.params;
-    if (made.pieces()) made.own = rows.tiles;
+                 kit::whole_vectors(own, kWidth, {p.x, p.add, p.bias, p.out});
+    if (!made.known) {
+        const kit::AffinePlan rows = kit::affine_plan({op.x, op.add, none, op.bias, out, p.eager}, device);
+        made.rows = rows.params;
+        if (made.pieces()) made.own = rows.tiles;
+    }
     if (!op.front || op.front.numel() == 0) return made;
     const Tensor before = before_results(op);
     made.front = kit::tile_tensors({&op.front, &before}, kWidth, false, device);
@@ -91,7 +91,7 @@ void launch_as(const ActivateParams& p, const Plan& plan, const Front& front, Co
 void launch(const Activate& op, Context& context) {
     const DeviceInfo& device = context.info();
     const Plan made = plan(op, device);
-    const ActivateParams p = params(op, device, made.own);
+    const ActivateParams& p = made.params;
     Front front;
     front.tiles = made.front;
     if (made.front.column_blocks > 0) {

@@ -21,6 +21,7 @@ template <int N, class At>
         if (eager) to[i] = kit::round_as(dtype, to[i]);
     }
 }
+// A vector as a call passes it, in registers.
 struct Octet {
     float at[kWidth];
 };
