@@ -69,6 +69,7 @@ struct AttentionParams {
 
 constexpr float kAttentionSlack =
     8;  // log2: the maximum in use may lag behind by this before outputs are rescaled
+constexpr float kAttentionMost = 256;  // 2^kAttentionSlack
 
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
@@ -201,31 +202,6 @@ __device__ __forceinline__ void begin_at_sink(float& m, float& l, const Attentio
 __device__ __forceinline__ float cap_score(float s, float cap_factor) {
     return fmaf(-2.0f, kit::reciprocal_approximate(1.0f + kit::exp2_approximate(s * cap_factor)), 1.0f);
 }
-
-// The offsets of every `step`-th row from `row` on.
-class AttentionRows {
-   public:
-    __device__ AttentionRows(const AttentionParams& p, const AttentionBlock& block,
-                             const AttentionStrides& stride, int row, int step)
-        : group_(p.group),
-          head_(row - p.token(row) * p.group),
-          head_step_(step - p.token(step) * p.group),
-          offset_(block.row_offset(p, stride, row)),
-          advance_(p.token(step) * stride.token + head_step_ * stride.head),
-          wrap_(stride.token - p.group * stride.head) {}
-    __device__ std::int64_t offset() const { return offset_; }
-    __device__ void next() {
-        head_ += head_step_;
-        offset_ += advance_;
-        if (head_ < group_) return;
-        head_ -= group_;
-        offset_ += wrap_;
-    }
-
-   private:
-    int group_, head_, head_step_;
-    std::int64_t offset_, advance_, wrap_;
-};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

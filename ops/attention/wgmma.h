@@ -28,7 +28,7 @@ struct WgmmaTile {
     constexpr int registers() const {
         return (launch_registers() * (warpgroups + 1) - loader_registers()) / warpgroups / 8 * 8;
     }
-    constexpr bool short_of_registers() const { return warpgroups > 2 || head_dim > 128; }
+    constexpr bool short_of_registers() const { return head_dim > 128; }
     constexpr int rows() const { return 64 * warpgroups; }
     // Of whole tokens: a box of queries is `group` heads of some tokens.
     constexpr int whole_rows(int group) const { return rows() / group * group; }

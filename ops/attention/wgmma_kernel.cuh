@@ -149,17 +149,20 @@ __device__ __forceinline__ void pass_tiles(const WgmmaShared<kTile>& shared, con
         const int slot = item % kTile.slots();
         kit::mbarrier_wait(&shared.landed[slot], shared.parity(item));
         if (item % 2 == 0) turns.wait(), turns.give();
+        __syncwarp();  // no lane may still wait for it when the loading warp brings the next
         if (threadIdx.x % 32 == 0) kit::mbarrier_arrive(&shared.empty[slot]);
     }
 }
 
-// A warpgroup over all tiles. The scores of a tile are issued together with the values of the one before, and
-// weighed while those are multiplied; the warpgroups take turns in issuing, so that one weighs while the
-// others' products run. Registers are short: what is known of the launch is looked up where it is needed.
+// A warpgroup over all tiles. The scores of a tile are issued together with the values of the one before, and weighed when
+// both are there: the warpgroups take turns in issuing, so that one weighs while the others' products run. What it needs
+// for the next products it looks for while its own run. Registers are short: what is known of the launch is looked up
+// where it is needed.
 template <class T, bool kOptions, WgmmaTile kTile>
 __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
                                        const AttentionParams& p, const AttentionBlock& block,
-                                       const WgmmaTiles& tiles, int queries, const Turns& turns, int row) {
+                                       const WgmmaTiles& tiles, int n, const Turns& turns, int group_row,
+                                       int row) {
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, 64);
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
         kit::mbarrier_wait(const_cast<kit::Mbarrier*>(ready) + item % kTile.slots(), shared.parity(item));
@@ -174,19 +177,20 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
     const auto queries_again = [](int offset) {
         return kTile.short_of_registers() ? kit::warp_uniform(kit::anew(offset)) : offset;
     };
-    float s[kTile.keys() / 2], shrink[2];
+    float s[kTile.keys() / 2];
     uint32_t weights[kTile.keys() / 16][4];
-    const auto weigh_tile = [&](int key, bool may_hide) {
+    const auto weigh_tile = [&]<bool kFirst>(std::bool_constant<kFirst>, int key, bool may_hide) {
         if (kOptions && p.capped) cap_scores(s, p.cap_factor);
         if (may_hide && (key + kTile.keys() > bounds.all_end || (kOptions && key < bounds.all_first) ||
                          p.key_mask != nullptr))
             hide_scores<kOptions>(s, p, block, row, key);
-        return weigh(s, state, shrink, p.scale_log2);
+        weigh<T, kFirst>(weights, s, state, p.scale_log2);
     };
 
     // Of the block's tiles those that any of these rows sees come first.
     const int step = p.splits * kTile.keys();
-    int item = tiles.keys_item(0), key = tiles.first;
+    const int queries = static_cast<int>(shared.queries_of(n) - shared.queries) + group_row * 128;
+    int item = kit::warp_uniform(tiles.keys_item(0)), key = tiles.first;
     const int own = min(tiles.count, shared_tiles(p, (bounds.end + kTile.keys() - 1 - key) / kTile.keys()));
     const int seen_by_all =
         p.key_mask == nullptr ? shared_tiles(p, (bounds.all_end - key) / kTile.keys()) : 0;
@@ -201,35 +205,35 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
         kit::wgmma_wait<0>();
         kit::wgmma_hold(s);
         release(item);
-        weigh_tile(key, true);
-        pack_weights<T>(weights, s);
+        weigh_tile(std::true_type(), key, true);
+        wait_values(item + 1);
         const auto next_tile = [&](bool may_hide) {
             key += step;
             const int values = item + 1, keys = item + 2;
             const int own_queries = queries_again(queries);
             wait(shared.landed, keys);
-            wait_values(values);
             turns.wait();
             kit::wgmma_fence();
             issue_scores<T, kTile>(s, shared.queries + own_queries, shared.slot(keys));
             issue_values<T>(state, weights, shared.slot(values));
             turns.give();
+            wait_values(keys + 1);
             kit::wgmma_wait<1>();
-            kit::wgmma_hold(s);
             release(keys);
-            const bool outgrown = weigh_tile(key, may_hide);
             kit::wgmma_wait<0>();
+            kit::wgmma_hold(s);
             kit::wgmma_hold(state.out);
             release(values);
-            if (outgrown) shrink_output(state, shrink);
-            pack_weights<T>(weights, s);
+            weigh_tile(std::false_type(), key, may_hide);
         };
         if constexpr (!kOptions) {  // a loop of its own for tiles that all rows see: it needs fewer registers
             for (; item + 2 < clear; item += 2) next_tile(false);
         }
         for (; item + 2 < end; item += 2) next_tile(true);
+    }
+    shared.free_queries(n);
+    if (item < end) {
         const int values = item + 1;
-        wait_values(values);
         kit::wgmma_fence();
         issue_values<T>(state, weights, shared.slot(values));
         kit::wgmma_wait<0>();
@@ -240,38 +244,37 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
     pass_tiles(shared, turns, item, tiles.end_item());
 }
 
-// The finished rows of a warp, through shared memory (where its queries were) for whole 16-byte stores.
+// The finished rows of a warp. A lane has two columns of every eight; neighbours exchange half of them, so that each has
+// four in a row, and the four lanes of a row store 32 bytes at once.
 template <class T, WgmmaTile kTile>
-__device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
-                                           const AttentionParams& p, const AttentionBlock& block,
-                                           char* queries, int group) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+__device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const AttentionParams& p,
+                                           const AttentionBlock& block, int group) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, odd = lane % 2;
     const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, block.rows - block_row);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const int row = group * 64 + wgmma_row(h);
+        const bool stored = row < end;
         const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
-#pragma unroll
-        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4) {
-            *reinterpret_cast<uint32_t*>(shared.query(queries, row, i / 4) + lane % 4 * 4) =
-                pack_pair<T>(state.out[i] * inverse, state.out[i + 1] * inverse);
-        }
-        if (p.lse != nullptr && lane % 4 == 0 && row < end) {
+        if (p.lse != nullptr && lane % 4 == 0 && stored) {
             p.lse[block.row_offset(p, p.lse_stride, block_row + row)] =
                 (state.m[h] * p.scale_log2 + log2f(l)) * 0.693147180559945309f;
         }
-    }
-    __syncwarp();
-    constexpr int kLanes = kTile.head_dim <= 64 ? 8 : kTile.head_dim <= 128 ? 16 : 32, kStep = 32 / kLanes;
-    const int chunk = lane % kLanes, first = group * 64 + wgmma_row(0) - lane / 4 + lane / kLanes;
-    AttentionRows rows(p, block, p.out_stride, block_row + first, kStep);
-#pragma unroll 4
-    for (int i = 0; i < 16 / kStep; ++i, rows.next()) {
-        const int row = first + i * kStep;
-        if (row >= end || chunk * 8 >= p.head_dim) continue;
-        const auto values =
-            kit::load_aligned<8>(reinterpret_cast<const T*>(shared.query(queries, row, chunk)));
-        kit::store_vector(static_cast<T*>(p.out) + rows.offset() + chunk * 8, values, 8, p.vector_out);
+        const int first = 8 * odd + lane % 4 / 2 * 4, end_column = stored ? p.head_dim - first : 0;
+        T* to = static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, block_row + row) + first;
+        const auto store_columns = [&](bool aligned) {
+#pragma unroll
+            for (int column = 0; column < kTile.head_dim; column += 16) {
+                const float* out = state.out + column / 2 + 2 * h;
+                const uint32_t low = pack_pair<T>(out[0] * inverse, out[1] * inverse),
+                               high = pack_pair<T>(out[4] * inverse, out[5] * inverse);
+                const uint32_t other = kit::shuffle_xor(odd ? low : high, 1);
+                const uint2 four = odd ? uint2{other, high} : uint2{low, other};
+                if (column < end_column)
+                    kit::store_vector(to + column, kit::as_vector<T, 4>({{four}}), 4, aligned);
+            }
+        };
+        p.vector_out ? store_columns(true) : store_columns(false);
     }
 }
 
@@ -312,12 +315,8 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
             begin_at_sink(state.m[h], state.l[h], p, block, row + wgmma_row(h));
         }
     }
-    char* own = shared.queries_of(n);
     shared.wait_queries(n);
-    if (tiles.count > 0) {
-        attend<T, kOptions>(state, shared, p, block, tiles,
-                            static_cast<int>(own - shared.queries) + group * 64 * 128, turns, row);
-    }
+    attend<T, kOptions>(state, shared, p, block, tiles, n, turns, group * 64, row);
 #pragma unroll
     for (float& l : state.l) {
         l += kit::shuffle_xor(l, 1);
@@ -331,16 +330,15 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
         store_partial(state, p, here(), group);
     } else {
         if (p.clustered) take_over(state, shared, p, tiles);
-        store_rows<T>(state, shared, p, here(), own, group);
+        store_rows<T>(state, p, here(), group);
     }
-    shared.free_queries(n);
 }
 
 // What:    out = softmax(scale q kᵀ) v, a tile of keys at a time, outputs rescaled as the maximum grows
 // Mapping: a block works on up to 128 or 192 rows, of whole tokens, and then on the next: warpgroups 1 and up own 64
-//          each, with their whole output in registers; of warpgroup 0 one thread (of pages a warp) brings queries and keeps a
-//          ring of tiles full, and one warp cleans values. The `splits` blocks of a cluster have the same rows, once, and
-//          divide the tiles
+//          each, with their whole output in registers; of warpgroup 0 one thread (of pages a warp) keeps a ring of tiles full,
+//          one brings queries as soon as there is room for them, and one warp cleans values. The `splits` blocks of a
+//          cluster have the same rows, once, and divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
 // Needs:   head_dim <= kTile.head_dim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
 //          WgmmaTile (keys and values; of pages p.page_keys) in the maps, SM 9.0a; kOptions as attention_flash, kRagged
@@ -364,23 +362,21 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32);
     if (warp < 4) {
         kit::registers_release<kTile.loader_registers()>();
-        if (warp == 0) {
+        if (warp <= 1 || (warp == 2 && hides_values(p))) {
             for_each_block<kTile, kOptions, kRagged>(
                 p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
+                    if (warp == 2) return clean_values(shared, p, block, tiles);
                     const bool one = kit::elect_one();
-                    if (one) load_queries(shared, p, block, tiles, n, queries);
+                    if (warp == 1) {
+                        if (one) load_queries(shared, p, block, tiles, n, queries);
+                        return;
+                    }
                     if (kRagged && p.block_table != nullptr) {
                         load_pages(shared, p, block, tiles, keys, values);
                     } else if (one) {
                         load_tiles(shared, block, tiles, keys, values);
                     }
                     if (one && p.clustered) expect_sums(shared, tiles, block.split);
-                });
-        }
-        if (warp == 1 && hides_values(p)) {
-            for_each_block<kTile, kOptions, kRagged>(
-                p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int) {
-                    clean_values(shared, p, block, tiles);
                 });
         }
     } else {

@@ -95,72 +95,64 @@ __device__ __forceinline__ void hide_scores(float (&s)[kCount], const AttentionP
     }
 }
 
-// Where the maximum of a row, of which each of four lanes knows its own part, has outgrown m, m follows, and `shrink` is
-// what sums and outputs have still to be multiplied by; returns whether any row of the warp has one.
-template <WgmmaTile kTile>
-__device__ __forceinline__ bool follow_maximum(WgmmaState<kTile>& state, float (&shrink)[2],
-                                               const float (&own_most)[2], float scale_log2) {
-    const auto outgrows = [&](float most, float m) {
-        return most > m && !((most - m) * scale_log2 <= kAttentionSlack);
-    };
-    shrink[0] = shrink[1] = 1.0f;
-    // Seldom true, so that lanes seldom have to ask each other.
-    if (!kit::any(outgrows(own_most[0], state.m[0]) || outgrows(own_most[1], state.m[1]))) return false;
+// Of the rows that any of their four lanes calls outgrown the maximum takes this tile in, and what was summed shrinks by as
+// much. Other rows stay as they are, so that none depends on its neighbours.
+template <WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void follow_maximum(WgmmaState<kTile>& state, const float (&s)[kCount],
+                                               float scale_log2, const bool (&outgrown)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-        float most = own_most[h];
-        most = fmaxf(most, kit::shuffle_xor(most, 1));
-        most = fmaxf(most, kit::shuffle_xor(most, 2));
-        const float m = state.m[h];
-        if (!outgrows(most, m)) continue;
-        shrink[h] = maximum_shift(m, most, scale_log2);
-        state.m[h] = most;
-        state.l[h] *= shrink[h];
-    }
-    return true;
-}
-
-// Scores become weights exp2(scale (s - m)); returns what follow_maximum does. Both rows at once, and the maximum of each
-// in two parts: in a single chain every step would wait for the one before.
-template <WgmmaTile kTile, int kCount>
-__device__ __forceinline__ bool weigh(float (&s)[kCount], WgmmaState<kTile>& state, float (&shrink)[2],
-                                      float scale_log2) {
-    static_assert(kCount % 8 == 0);
-    float most[2] = {fmaxf(s[0], s[1]), fmaxf(s[2], s[3])}, more[2] = {fmaxf(s[4], s[5]), fmaxf(s[6], s[7])};
+        float most = fmaxf(s[2 * h], s[2 * h + 1]);
 #pragma unroll
-    for (int i = 8; i < kCount; i += 8) {
+        for (int i = 4; i < kCount; i += 4) most = fmaxf(most, fmaxf(s[i + 2 * h], s[i + 2 * h + 1]));
+        int row_outgrown = outgrown[h];
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            most[h] = fmaxf(most[h], fmaxf(s[i + 2 * h], s[i + 2 * h + 1]));
-            more[h] = fmaxf(more[h], fmaxf(s[i + 2 * h + 4], s[i + 2 * h + 5]));
+        for (int lane = 1; lane <= 2; lane *= 2) {
+            most = fmaxf(most, kit::shuffle_xor(most, lane));
+            row_outgrown |= kit::shuffle_xor(row_outgrown, lane);
         }
-    }
-    const bool outgrown =
-        follow_maximum(state, shrink, {fmaxf(most[0], more[0]), fmaxf(most[1], more[1])}, scale_log2);
-    float base[2];
+        if (row_outgrown == 0 || !(most > state.m[h])) continue;
+        const float shrink = maximum_shift(state.m[h], most, scale_log2);
+        state.m[h] = most;
+        state.l[h] *= shrink;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) base[h] = state.m[h] == minus_infinity() ? 0.0f : state.m[h] * scale_log2;
-#pragma unroll
-    for (int i = 0; i < kCount; i += 2) {
-        const int h = i / 2 % 2;
-        s[i] = kit::exp2_approximate(fmaf(s[i], scale_log2, -base[h]));
-        s[i + 1] = kit::exp2_approximate(fmaf(s[i + 1], scale_log2, -base[h]));
-        state.l[h] += s[i] + s[i + 1];
+        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4)
+            state.out[i] *= shrink, state.out[i + 1] *= shrink;
     }
-    return outgrown;
 }
 
-template <WgmmaTile kTile>
-__device__ __forceinline__ void shrink_output(WgmmaState<kTile>& state, const float (&shrink)[2]) {
+// Scores become weights exp2(scale (s - m)), as the operand of the next product: an accumulator's layout is that of an
+// operand. Nobody looks for the maximum first: what the weights of a row add up to, which is needed anyway, says whether
+// scores have outgrown the maximum in use (or there is none yet, and the sum is infinite or no number). Only then is it
+// found, and the tile weighed once more. kFirst: it is found at once.
+template <class T, bool kFirst, WgmmaTile kTile, int kCount>
+__device__ __forceinline__ void weigh(uint32_t (&weights)[kCount / 8][4], const float (&s)[kCount],
+                                      WgmmaState<kTile>& state, float scale_log2) {
+    bool found = kFirst;
+    if (kFirst) follow_maximum(state, s, scale_log2, {true, true});
+#pragma unroll 1
+    while (true) {
+        float base[2], sums[2][2] = {};
 #pragma unroll
-    for (int i = 0; i < kTile.head_dim / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
-}
-
-// Weights as the operand of the next product: an accumulator's layout is that of an operand.
-template <class T, int kCount>
-__device__ __forceinline__ void pack_weights(uint32_t (&p)[kCount / 8][4], const float (&s)[kCount]) {
+        for (int h = 0; h < 2; ++h)
+            base[h] = found && state.m[h] == minus_infinity() ? 0.0f : -state.m[h] * scale_log2;
 #pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) p[i / 4][i % 4] = pack_pair<T>(s[2 * i], s[2 * i + 1]);
+        for (int i = 0; i < kCount; i += 2) {
+            const int h = i / 2 % 2;
+            const float low = kit::exp2_approximate(fmaf(s[i], scale_log2, base[h]));
+            const float high = kit::exp2_approximate(fmaf(s[i + 1], scale_log2, base[h]));
+            sums[h][0] += low, sums[h][1] += high;
+            weights[i / 8][i / 2 % 4] = pack_pair<T>(low, high);
+        }
+        const float sum[2] = {sums[0][0] + sums[0][1], sums[1][0] + sums[1][1]};
+        const bool outgrown[2] = {!(sum[0] <= kAttentionMost), !(sum[1] <= kAttentionMost)};
+        if (found || !kit::any(outgrown[0] || outgrown[1])) {
+            state.l[0] += sum[0], state.l[1] += sum[1];
+            return;
+        }
+        follow_maximum(state, s, scale_log2, outgrown);
+        found = true;
+    }
 }
 
 }  // namespace

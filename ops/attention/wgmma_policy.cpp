@@ -91,7 +91,8 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
         config.splits = static_cast<int>(splits), config.clustered = false;
     }
     if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && !problem.ragged &&
-        problem.rows > config.rows) {
+        problem.rows > config.rows
+        ) {
         config.tile.warpgroups = 3;
         config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
     }

@@ -83,16 +83,10 @@ struct WgmmaShared {
     __device__ void wait_queries(int n) const {
         kit::mbarrier_wait(&queries_landed[n % kTile.query_buffers()], queries_parity(n));
     }
-    // By each warp that computes, when its rows, which were put where its queries were, are stored.
+    // By each warp that computes, when all scores of its rows are there.
     __device__ void free_queries(int n) const {
-        kit::fence_proxy_async();
-        __syncwarp();
+        __syncwarp();  // nor may any lane still wait for them
         if (threadIdx.x % 32 == 0) kit::mbarrier_arrive(&queries_free[n % kTile.query_buffers()]);
-    }
-    // Where chunk `chunk` of row `row` of some queries is.
-    __device__ static char* query(char* queries, int row, int chunk) {
-        const auto inside = static_cast<unsigned>(row * 128 + chunk % 8 * 16);
-        return queries + chunk / 8 * kTile.query_box_bytes() + kit::swizzled(kit::Swizzle::bytes128, inside);
     }
 };
 
