@@ -35,6 +35,7 @@ struct AttentionParams {
     int block_rows, row_warps, groups, splits, slots;
     int heads, near_heads;  // key heads of all batches; of so many the longest rows come first
     unsigned blocks;        // row_blocks * heads * splits
+    unsigned dealt_blocks;  // of so many, at a time, each block of the grid gets a like share
     kit::Divisor by_group, by_splits, by_row_blocks, by_kv_heads;
     kit::Divisor by_near_blocks, by_near_heads,
         by_last_heads;  // row_blocks * near_heads; heads of all but the last such, of it

@@ -112,31 +112,47 @@ TEST(AttentionWgmma, RegistersAreThoseOfTheLaunch) {
     }
 }
 
-TEST(AttentionWgmma, ThreeWarpgroupsAtHeadDim64) {
+TEST(AttentionWgmma, ThreeWarpgroupsUpToHeadDim128) {
     const DeviceInfo& h200 = *find_device("h200");
-    attention::Problem problem;
-    problem.heads = 200, problem.rows = 1000, problem.keys = 1000, problem.head_dim = 64, problem.group = 5;
-    attention::WgmmaConfig config = attention::choose_wgmma(problem, h200);
-    EXPECT_EQ(config.tile.warpgroups, 3);
-    EXPECT_EQ(config.rows, 190) << "whole tokens";
-    EXPECT_LE(config.tile.shared_bytes(), h200.shared_per_block);
-    problem.options = true;
-    EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2);
-    problem.options = false, problem.head_dim = 128;
-    EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2);
-    problem.head_dim = 64, problem.rows = 120;
-    EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2) << "two have the rows";
+    for (const int head_dim : {64, 80, 96, 128}) {
+        attention::Problem problem;
+        problem.heads = 200, problem.rows = 1140, problem.keys = 1000, problem.head_dim = head_dim,
+        problem.group = 5;
+        const attention::WgmmaConfig config = attention::choose_wgmma(problem, h200);
+        EXPECT_EQ(config.tile.warpgroups, 3) << head_dim;
+        EXPECT_EQ(config.rows, 190) << "whole tokens";
+        EXPECT_LE(config.tile.shared_bytes(), h200.shared_per_block) << head_dim;
+        problem.options = true;
+        EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2);
+        problem.options = false, problem.rows = 120;
+        EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2) << "two have the rows";
+        problem.rows = 250;
+        EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2)
+            << "as many blocks, of more rows";
+        problem.heads = 70, problem.rows = 380;
+        EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 3)
+            << "two rounds of blocks, not two and a bit";
+        problem.heads = 30;
+        EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2) << "one round of either";
+    }
+    attention::Problem wide;
+    wide.heads = 200, wide.rows = 1000, wide.keys = 1000, wide.head_dim = 192;
+    EXPECT_EQ(attention::choose_wgmma(wide, h200).tile.warpgroups, 2) << "no registers for three";
 }
 
-// As many heads as half of the cache holds, one at least, and no more than there are.
+// As many heads as the cache holds, one at least, and no more than there are; an even number of times, or once.
 TEST(AttentionWgmma, NearHeadsFitTheCache) {
     DeviceInfo device = *find_device("h200");
     device.l2_bytes = 1000000;
     attention::Problem problem;
     problem.heads = 7, problem.rows = 10, problem.keys = 1000, problem.head_dim = 64;
+    EXPECT_EQ(attention::near_heads(problem, device), 2);
+    problem.keys = 5000;
     EXPECT_EQ(attention::near_heads(problem, device), 1);
-    problem.keys = 500;
-    EXPECT_EQ(attention::near_heads(problem, device), 3);
+    problem.keys = 1500;
+    EXPECT_EQ(attention::near_heads(problem, device), 2);
+    problem.keys = 600;
+    EXPECT_EQ(attention::near_heads(problem, device), 4);
     problem.keys = 1;
     EXPECT_EQ(attention::near_heads(problem, device), 7);
 }
@@ -165,8 +181,15 @@ TEST(AttentionWgmma, BlocksWorkOnManyRows) {
     expect_right_on(3, 1 << 20,
                     "attention q=bf16[2,400,2,64] k=bf16[2,150,2,64] v=bf16[2,150,2,64] lse=fp32[2,2,400]",
                     "192x128 rows and keys of 64");
-    expect_right_on(2, 1 << 20, "attention q=fp16[1,300,2,128] k=fp16[1,200,1,128] v=fp16[1,200,1,128]",
-                    "128x128 rows and keys of 128");
+    for (const auto& [head_dim, tile] :
+         {std::pair{"72", "192x96 rows and keys of 80"}, std::pair{"96", "192x96 rows and keys of 96"},
+          std::pair{"120", "192x80 rows and keys of 128"}}) {
+        const std::string d = head_dim;
+        expect_right_on(2, 1 << 20,
+                        "attention q=fp16[1,300,2," + d + "] k=fp16[1,250,1," + d + "] v=fp16[1,250,1," + d +
+                            "] causal=true lse=fp32[1,2,300]",
+                        tile);
+    }
     expect_right_on(2, 1 << 20,
                     "attention q=bf16[3,100,2,128] k=bf16[3,300,2,128] v=bf16[3,300,2,128] "
                     "kv_lengths=int32[3] key_mask=uint8[3,300]",
@@ -180,7 +203,7 @@ TEST(AttentionWgmma, BlocksWorkOnManyRows) {
 // Causal: the longest rows of some heads first, of all of them in the end; the last heads are fewer. Rows of a warpgroup
 // that see less than their block's others, and rows that see nothing.
 TEST(AttentionWgmma, LongRowsComeFirst) {
-    for (const long l2_bytes : {1L << 30, 4L * 4 * 400 * 64, 1L}) {  // near heads: all five, two, one
+    for (const long l2_bytes : {1L << 30, 3L * 4 * 400 * 64, 1L}) {  // near heads: all five, three, one
         expect_right_on(3, l2_bytes,
                         "attention q=fp16[5,400,1,64] k=fp16[5,400,1,64] v=fp16[5,400,1,64] causal=true "
                         "lse=fp32[5,1,400]",

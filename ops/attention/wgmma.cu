@@ -39,12 +39,18 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
                                  .dependent = true};
     constexpr const char* kName = "attention_wgmma";
     const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, stream, p, q, k, v); };
-    switch (config.tile.head_dim) {
-        case 64:
-            if constexpr (!kOptions && !kRagged) {
-                if (config.tile.warpgroups == 3) return as(attention_wgmma<T, 64, 3, false, false>);
+    if constexpr (!kOptions && !kRagged) {
+        if (config.tile.warpgroups == 3) {
+            switch (config.tile.head_dim) {
+                case 64: return as(attention_wgmma<T, 64, 3, false, false>);
+                case 80: return as(attention_wgmma<T, 80, 3, false, false>);
+                case 96: return as(attention_wgmma<T, 96, 3, false, false>);
+                default: return as(attention_wgmma<T, 128, 3, false, false>);
             }
-            return as(attention_wgmma<T, 64, 2, kOptions, kRagged>);
+        }
+    }
+    switch (config.tile.head_dim) {
+        case 64: return as(attention_wgmma<T, 64, 2, kOptions, kRagged>);
         case 128: return as(attention_wgmma<T, 128, 2, kOptions, kRagged>);
         case 256: return as(attention_wgmma<T, 256, 2, kOptions, kRagged>);
         default: break;
@@ -73,6 +79,9 @@ void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& c
     // A cluster works once; a block alone goes on with other rows.
     const unsigned grid =
         config.clustered ? p.blocks : std::min(p.blocks, static_cast<unsigned>(context.info().sms));
+    p.dealt_blocks = p.causal && !problem.ragged && grid < p.blocks
+                         ? static_cast<unsigned>(p.near_heads * p.row_blocks * p.splits)
+                         : p.blocks;
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto launch = [&](auto as_bf16, auto as_half) {
         (bf16 ? as_bf16 : as_half)(p, op, config, grid, context.stream());

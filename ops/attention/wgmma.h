@@ -32,8 +32,11 @@ struct WgmmaTile {
     constexpr int rows() const { return 64 * warpgroups; }
     // Of whole tokens: a box of queries is `group` heads of some tokens.
     constexpr int whole_rows(int group) const { return rows() / group * group; }
-    // Scores in 64 registers beside few of output, in 40 or 32 beside many; five slots of them must fit.
-    constexpr int keys() const { return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64; }
+    // Scores in 64 registers beside few of output, in 48, 40 or 32 beside more; five slots of them must fit.
+    constexpr int keys() const {
+        if (warpgroups > 2) return head_dim <= 64 ? 128 : head_dim <= 96 ? 96 : 80;
+        return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64;
+    }
     // Of a page of so many keys, those that a box brings: a tile's boxes are of one size, and each lies in one page.
     constexpr int page_keys(std::int64_t page_size) const {
         return static_cast<int>(std::gcd(page_size, std::int64_t{keys()}));
@@ -60,8 +63,7 @@ struct WgmmaTile {
 };
 
 struct WgmmaConfig {
-    WgmmaTile
-        tile;  // of three warpgroups at head dim 64, without options and where nothing is split, else of two
+    WgmmaTile tile;  // of three warpgroups where that is quicker: see wgmma_policy.cpp
     int splits = 1;  // blocks that have the same rows and divide the key tiles:
     bool clustered =
         false;  // two of a cluster, which merge their sums themselves, or any, whose results are merged
@@ -73,7 +75,8 @@ struct WgmmaConfig {
 const char* decline_wgmma(const Attention& op, const DeviceInfo& device);
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device);
 std::int64_t blocks(const Problem& problem, const WgmmaConfig& config);
-// So many key heads whose keys and values fill no more than half of the L2 cache, at least one.
+// So many key heads, at least one, whose keys and values fill no more than the L2 cache, and of which there are as many such
+// one way round as the other (for_each_block).
 int near_heads(const Problem& problem, const DeviceInfo& device);
 std::string to_string(const WgmmaConfig& config);
 

@@ -14,6 +14,10 @@ constexpr double kClusterUs = 1.3;        // until the other block's sums are th
 constexpr double kMergeUs = 4.5;          // of a second kernel, and of the wait for the last block before it
 constexpr double kPartialBytesAUs = 3e6;  // written and read
 
+// Of the time that three warpgroups would take for their rows if they were no better than two: they keep the tensor cores
+// busy while one stores its rows and another weighs.
+constexpr double kThreeWarpgroups = 0.87;
+
 constexpr int kSwizzledRows = 8;  // after so many rows the places of chunks in a box repeat
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -60,9 +64,12 @@ std::int64_t blocks(const Problem& problem, const WgmmaConfig& config) {
 }
 
 int near_heads(const Problem& problem, const DeviceInfo& device) {
-    const std::int64_t bytes = 4 * problem.keys * problem.head_dim;
-    return static_cast<int>(std::clamp<std::int64_t>(device.l2_bytes / 2 / std::max<std::int64_t>(bytes, 1),
-                                                     1, std::max<std::int64_t>(problem.heads, 1)));
+    const std::int64_t bytes = 4 * problem.keys * problem.head_dim,
+                       all = std::max<std::int64_t>(problem.heads, 1);
+    const std::int64_t most =
+        std::clamp<std::int64_t>(device.l2_bytes / std::max<std::int64_t>(bytes, 1), 1, all);
+    const std::int64_t times = ceil_div(all, most);
+    return static_cast<int>(ceil_div(all, times > 1 ? ceil_div(times, 2) * 2 : 1));
 }
 
 // Where rows alone leave multiprocessors idle, several blocks share the keys of the same rows: two of a cluster, or more
@@ -90,13 +97,13 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
         best = expected;
         config.splits = static_cast<int>(splits), config.clustered = false;
     }
-    if (config.splits == 1 && config.tile.head_dim == 64 && !problem.options && !problem.ragged &&
-        problem.rows > config.rows
-        ) {
-        config.tile.warpgroups = 3;
-        config.rows = config.tile.whole_rows(static_cast<int>(problem.group));
-    }
-    return config;
+    if (config.splits > 1 || config.tile.head_dim > 128 || problem.options || problem.ragged) return config;
+    WgmmaConfig of_three{WgmmaTile{config.tile.head_dim, 3}};
+    of_three.rows = of_three.tile.whole_rows(static_cast<int>(problem.group));
+    const auto steps = [&](const WgmmaConfig& c) {
+        return static_cast<double>(ceil_div(blocks(problem, c), device.sms) * c.tile.warpgroups);
+    };
+    return kThreeWarpgroups * steps(of_three) < steps(config) ? of_three : config;
 }
 
 std::string to_string(const WgmmaConfig& c) {

@@ -121,15 +121,24 @@ __device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const A
 }
 
 // body(block of rows, its tiles, how many blocks of rows came before it), for those of this block of the grid: there are no
-// more of these than multiprocessors, so that the ring is filled for the next rows while the last are stored. Every other
-// turn goes backwards: with the longest rows first nobody always gets the longer ones.
+// more of these than multiprocessors, so that the ring is filled for the next rows while the last are stored. They are dealt
+// forwards and backwards in turn, and the next p.dealt_blocks of them the other way round: with the longest rows first
+// nobody always gets the longer ones, nor, where they do not go round, always one less.
 template <WgmmaTile kTile, bool kOptions, bool kRagged, class Body>
 __device__ __forceinline__ void for_each_block(const AttentionParams& p, Body&& body) {
     int before = 0, n = 0;
-    for (unsigned turn = 0; turn < p.blocks; turn += gridDim.x) {
-        const int round = kRagged ? static_cast<int>(turn / gridDim.x) : n;
-        const unsigned index = turn + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
-        if (index >= p.blocks) break;  // of the last turn
+    unsigned first = 0, dealt = 0;  // of these, and how many of these are dealt
+    bool backwards = false, begins_backwards = false;
+    while (first < p.blocks) {
+        const unsigned inside = dealt + (backwards ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+        const unsigned index = first + inside;
+        const bool none = inside >= p.dealt_blocks || index >= p.blocks;
+        dealt += gridDim.x, backwards = !backwards;
+        if (dealt >= p.dealt_blocks) {
+            first += p.dealt_blocks, dealt = 0;
+            backwards = begins_backwards = !begins_backwards;
+        }
+        if (none) continue;
         AttentionBlock block(p, index);
         if constexpr (kRagged) {
             read_sequence(block, p);
