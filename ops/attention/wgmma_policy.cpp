@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/attention/wgmma.h"
 
@@ -16,7 +17,7 @@ constexpr double kPartialBytesAUs = 3e6;  // written and read
 
 // Of the time that three warpgroups would take for their rows if they were no better than two: they keep the tensor cores
 // busy while one stores its rows and another weighs.
-constexpr double kThreeWarpgroups = 0.87;
+constexpr double three_warpgroups(int head_dim) { return head_dim <= 64 ? 0.78 : 0.87; }
 
 constexpr int kSwizzledRows = 8;  // after so many rows the places of chunks in a box repeat
 
@@ -100,10 +101,16 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
     if (config.splits > 1 || config.tile.head_dim > 128 || problem.options || problem.ragged) return config;
     WgmmaConfig of_three{WgmmaTile{config.tile.head_dim, 3}};
     of_three.rows = of_three.tile.whole_rows(static_cast<int>(problem.group));
+    // Causal rows are dealt evenly, and see half of the keys, of their own tokens more than half.
+    const bool causal = problem.window.right == 0;
     const auto steps = [&](const WgmmaConfig& c) {
-        return static_cast<double>(ceil_div(blocks(problem, c), device.sms) * c.tile.warpgroups);
+        const double all = static_cast<double>(blocks(problem, c)) / device.sms;
+        const double rounds = causal ? std::max(all, 1.0) : std::ceil(all);
+        const double seen =
+            static_cast<double>(problem.keys) + (causal ? c.rows / static_cast<double>(problem.group) : 0);
+        return rounds * c.tile.warpgroups * seen;
     };
-    return kThreeWarpgroups * steps(of_three) < steps(config) ? of_three : config;
+    return three_warpgroups(config.tile.head_dim) * steps(of_three) < steps(config) ? of_three : config;
 }
 
 std::string to_string(const WgmmaConfig& c) {
