@@ -114,7 +114,7 @@ TEST(AttentionWgmma, RegistersAreThoseOfTheLaunch) {
 
 TEST(AttentionWgmma, ThreeWarpgroupsUpToHeadDim128) {
     const DeviceInfo& h200 = *find_device("h200");
-    for (const int head_dim : {64, 80, 96, 128}) {
+    for (const int head_dim : {64, 80, 128}) {
         attention::Problem problem;
         problem.heads = 200, problem.rows = 1140, problem.keys = 1000, problem.head_dim = head_dim,
         problem.group = 5;
@@ -135,9 +135,11 @@ TEST(AttentionWgmma, ThreeWarpgroupsUpToHeadDim128) {
         problem.heads = 30;
         EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2) << "one round of either";
     }
-    attention::Problem wide;
-    wide.heads = 200, wide.rows = 1000, wide.keys = 1000, wide.head_dim = 192;
-    EXPECT_EQ(attention::choose_wgmma(wide, h200).tile.warpgroups, 2) << "no registers for three";
+    for (const int head_dim : {96, 192}) {
+        attention::Problem problem;
+        problem.heads = 200, problem.rows = 1000, problem.keys = 1000, problem.head_dim = head_dim;
+        EXPECT_EQ(attention::choose_wgmma(problem, h200).tile.warpgroups, 2) << head_dim;
+    }
 }
 
 // As many heads as the cache holds, one at least, and no more than there are; an even number of times, or once.
@@ -182,7 +184,7 @@ TEST(AttentionWgmma, BlocksWorkOnManyRows) {
                     "attention q=bf16[2,400,2,64] k=bf16[2,150,2,64] v=bf16[2,150,2,64] lse=fp32[2,2,400]",
                     "192x128 rows and keys of 64");
     for (const auto& [head_dim, tile] :
-         {std::pair{"72", "192x96 rows and keys of 80"}, std::pair{"96", "192x96 rows and keys of 96"},
+         {std::pair{"72", "192x96 rows and keys of 80"}, std::pair{"96", "128x128 rows and keys of 96"},
           std::pair{"120", "192x80 rows and keys of 128"}}) {
         const std::string d = head_dim;
         expect_right_on(2, 1 << 20,

@@ -44,7 +44,6 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
             switch (config.tile.head_dim) {
                 case 64: return as(attention_wgmma<T, 64, 3, false, false>);
                 case 80: return as(attention_wgmma<T, 80, 3, false, false>);
-                case 96: return as(attention_wgmma<T, 96, 3, false, false>);
                 default: return as(attention_wgmma<T, 128, 3, false, false>);
             }
         }

@@ -11,6 +11,8 @@ namespace weft::attention {
 // The head dims that kernels are compiled for: a call takes the next that holds its own, and the copy engine fills the
 // columns between them with zeros.
 inline constexpr int kWgmmaHeadDims[] = {64, 80, 96, 128, 192, 256};
+// Those of which three warpgroups compute, too; at 96 they gain nothing.
+constexpr bool three_compute(int head_dim) { return head_dim <= 80 || head_dim == 128; }
 inline constexpr int kWgmmaOptionHeadDims[] = {64, 128, 256};      // with windows, a cap or sinks
 inline constexpr int kWgmmaRaggedHeadDims[] = {64, 80, 128, 256};  // of pages and packed sequences
 
@@ -34,7 +36,7 @@ struct WgmmaTile {
     constexpr int whole_rows(int group) const { return rows() / group * group; }
     // Scores in 64 registers beside few of output, in 48, 40 or 32 beside more; five slots of them must fit.
     constexpr int keys() const {
-        if (warpgroups > 2) return head_dim <= 64 ? 128 : head_dim <= 96 ? 96 : 80;
+        if (warpgroups > 2) return head_dim <= 64 ? 128 : head_dim <= 80 ? 96 : 80;
         return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64;
     }
     // Of a page of so many keys, those that a box brings: a tile's boxes are of one size, and each lies in one page.

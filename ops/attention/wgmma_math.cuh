@@ -131,7 +131,7 @@ __device__ __forceinline__ void weigh(uint32_t (&weights)[kCount / 8][4], const 
     bool found = kFirst;
     if (kFirst) follow_maximum(state, s, scale_log2, {true, true});
 #pragma unroll 1
-    while (true) {
+    for (;;) {
         float base[2], sums[2][2] = {};
 #pragma unroll
         for (int h = 0; h < 2; ++h)

@@ -98,7 +98,8 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
         best = expected;
         config.splits = static_cast<int>(splits), config.clustered = false;
     }
-    if (config.splits > 1 || config.tile.head_dim > 128 || problem.options || problem.ragged) return config;
+    if (config.splits > 1 || !three_compute(config.tile.head_dim) || problem.options || problem.ragged)
+        return config;
     WgmmaConfig of_three{WgmmaTile{config.tile.head_dim, 3}};
     of_three.rows = of_three.tile.whole_rows(static_cast<int>(problem.group));
     // Causal rows are dealt evenly, and see half of the keys, of their own tokens more than half.
