@@ -159,6 +159,24 @@ TEST(AttentionWgmma, NearHeadsFitTheCache) {
     EXPECT_EQ(attention::near_heads(problem, device), 7);
 }
 
+// Few rows of long keys: blocks of near heads that do not go round are dealt with all others, or most of the card would
+// get none.
+TEST(AttentionWgmma, DealsGoRound) {
+    const DeviceInfo& h200 = *find_device("h200");
+    attention::Problem problem;
+    problem.heads = 256, problem.rows = 2048, problem.keys = 131072, problem.head_dim = 128,
+    problem.group = 4;
+    problem.window.right = 0;
+    attention::WgmmaConfig config = attention::choose_wgmma(problem, h200);
+    ASSERT_EQ(attention::near_heads(problem, h200), 1);
+    EXPECT_EQ(attention::dealt_blocks(problem, config, h200), attention::blocks(problem, config));
+    problem.rows = 131072;
+    config = attention::choose_wgmma(problem, h200);
+    EXPECT_EQ(attention::dealt_blocks(problem, config, h200), attention::blocks(problem, config) / 256);
+    problem.window.right = attention::Window::kUnlimited;
+    EXPECT_EQ(attention::dealt_blocks(problem, config, h200), attention::blocks(problem, config));
+}
+
 #if WEFT_HAS_EMULATOR
 void expect_right(const std::string& line, const char* config) {
     test::expect_right(line, "flash_wgmma", config);

@@ -78,9 +78,7 @@ void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& c
     // A cluster works once; a block alone goes on with other rows.
     const unsigned grid =
         config.clustered ? p.blocks : std::min(p.blocks, static_cast<unsigned>(context.info().sms));
-    p.dealt_blocks = p.causal && !problem.ragged && grid < p.blocks
-                         ? static_cast<unsigned>(p.near_heads * p.row_blocks * p.splits)
-                         : p.blocks;
+    p.dealt_blocks = static_cast<unsigned>(attention::dealt_blocks(problem, config, context.info()));
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto launch = [&](auto as_bf16, auto as_half) {
         (bf16 ? as_bf16 : as_half)(p, op, config, grid, context.stream());

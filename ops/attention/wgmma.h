@@ -80,6 +80,8 @@ std::int64_t blocks(const Problem& problem, const WgmmaConfig& config);
 // So many key heads, at least one, whose keys and values fill no more than the L2 cache, and of which there are as many such
 // one way round as the other (for_each_block).
 int near_heads(const Problem& problem, const DeviceInfo& device);
+// So many blocks are dealt at a time (for_each_block): those of near heads where they go round, else all.
+std::int64_t dealt_blocks(const Problem& problem, const WgmmaConfig& config, const DeviceInfo& device);
 std::string to_string(const WgmmaConfig& config);
 
 }  // namespace weft::attention

@@ -73,6 +73,13 @@ int near_heads(const Problem& problem, const DeviceInfo& device) {
     return static_cast<int>(ceil_div(all, times > 1 ? ceil_div(times, 2) * 2 : 1));
 }
 
+std::int64_t dealt_blocks(const Problem& problem, const WgmmaConfig& config, const DeviceInfo& device) {
+    const std::int64_t all = blocks(problem, config);
+    if (problem.window.right != 0 || problem.ragged) return all;
+    const std::int64_t near = all / std::max<std::int64_t>(problem.heads, 1) * near_heads(problem, device);
+    return near < device.sms ? all : near;
+}
+
 // Where rows alone leave multiprocessors idle, several blocks share the keys of the same rows: two of a cluster, or more
 // whose results a second kernel merges.
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
