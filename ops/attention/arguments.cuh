@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kit/tensor_map.h"
 #include "kit/vector.cuh"
 #include "ops/attention/params.cuh"
 
@@ -82,6 +83,22 @@ inline AttentionParams parameters(const Attention& op, const attention::Problem&
     p.vector_q = vectors(op.q), p.vector_k = vectors(op.k), p.vector_v = vectors(op.v),
     p.vector_out = vectors(op.out);
     return p;
+}
+
+// Boxes of 64 columns by some heads of some tokens.
+inline kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
+    kit::TensorLayout layout{
+        .data = t.data, .element_bytes = 2, .axes = 4, .swizzle = kit::Swizzle::bytes128};
+    const int axes[] = {3, 2, 1, 0};
+    const int box[] = {attention::kBoxColumns, heads, tokens, 1};
+    for (int i = 0; i < 4; ++i) {
+        const auto size = static_cast<std::uint64_t>(t.dim(axes[i]));
+        layout.size[i] = size;
+        // One element is never stepped over, whatever its stride.
+        layout.stride[i] = size > 1 ? 2 * static_cast<std::uint64_t>(t.stride[axes[i]]) : 16;
+        layout.box[i] = static_cast<std::uint32_t>(box[i]);
+    }
+    return kit::tensor_map("attention", layout);
 }
 
 // The results of splits, before they are merged, in fp32.

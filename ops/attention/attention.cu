@@ -1,6 +1,7 @@
 // Attention: the launches of flash_mma, and the list of implementations.
 #include "kit/launch.h"
 #include "ops/attention/arguments.cuh"
+#include "ops/attention/decode_launch.h"
 #include "ops/attention/kernel.cuh"
 #include "ops/attention/wgmma.h"
 #include "ops/attention/wgmma_launch.h"
@@ -88,6 +89,16 @@ void launch_wgmma(const Attention& op, Context& context) {
     merge_partials(p, op.q.dtype == DType::bf16, context);
 }
 
+void launch_decode(const Attention& op, Context& context) {
+    const Problem problem(op);
+    const attention::DecodeConfig config = attention::choose_decode(problem, context.info());
+    if (!config.merged()) return launch_attention_decode(op, config, nullptr, context);
+    AttentionParams p = parameters(op, problem, attention::DecodeTile::kRows, config.splits);
+    set_partials(p, context.scratch(partial_bytes(p)));
+    launch_attention_decode(op, config, p.partial, context);
+    merge_partials(p, op.q.dtype == DType::bf16, context);
+}
+
 std::string config_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose(Problem(op), device));
 }
@@ -96,9 +107,14 @@ std::string wgmma_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose_wgmma(Problem(op), device));
 }
 
+std::string decode_text(const Attention& op, const DeviceInfo& device) {
+    return attention::to_string(attention::choose_decode(Problem(op), device));
+}
+
 const RegisterImplementations<Attention> kKernels{
     kit::kTarget,
-    {{"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
+    {{"flash_decode", attention::decline_decode, decode_text, launch_decode},
+     {"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
      {"flash_mma", attention::decline, config_text, launch_attention}}};
 
 }  // namespace

@@ -30,6 +30,14 @@ Tile tile_of(std::int64_t head_dim) {
     return {kHeadDims[3]};
 }
 
+bool whole_chunks(const Tensor& t) {
+    if (reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0) return false;
+    for (int axis = 0; axis < 3; ++axis) {
+        if (t.dim(axis) > 1 && (t.stride[axis] <= 0 || t.stride[axis] % 8 != 0)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 Problem::Problem(const Attention& op)
@@ -75,6 +83,16 @@ const char* decline(const Attention& op, const DeviceInfo& device) {
         std::numeric_limits<std::int32_t>::max()) {
         return "too many tiles of query rows for one grid";
     }
+    return nullptr;
+}
+
+const char* decline_boxes(const Attention& op, const DeviceInfo& device) {
+    if (device.arch < 90) return "the copy engine is of SM 9.0 and newer";
+    if (op.q.dim(3) % 8 != 0) return "rows of q, k and v must be whole chunks of 16 bytes";
+    if (Extent(op).keys == 0) return "there are no keys, and a tensor map has no empty axis";
+    if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
+        return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
+    if (op.k.numel() == 0) return "there are no pages, and a tensor map has no empty axis";
     return nullptr;
 }
 

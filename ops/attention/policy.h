@@ -8,9 +8,11 @@
 
 namespace weft::attention {
 
-inline constexpr int kKeys = 64;       // of a tile
-inline constexpr int kMaxWarps = 8;    // of a block: all 65536 registers at 255 a thread
-inline constexpr int kMaxSplits = 32;  // one a lane of the merging warp
+inline constexpr int kKeys = 64;         // of a tile
+inline constexpr int kBoxColumns = 64;   // that the copy engine brings at once: 128 bytes, the widest swizzle
+inline constexpr int kSwizzledRows = 8;  // after so many rows the places of chunks in a box repeat
+inline constexpr int kMaxWarps = 8;      // of a block: all 65536 registers at 255 a thread
+inline constexpr int kMaxSplits = 32;    // one a lane of the merging warp
 
 // What follows from the head dim that a kernel is compiled for.
 struct Tile {
@@ -73,6 +75,8 @@ struct Problem {
 // Whether a call needs kernels with options: more than causality and masks of keys.
 bool has_options(const Attention& op);
 const char* decline(const Attention& op, const DeviceInfo& device);
+// What the copy engine cannot bring of a call that `decline` takes: keys and values in boxes, from 16-byte chunks.
+const char* decline_boxes(const Attention& op, const DeviceInfo& device);
 Config choose(const Problem& problem, const DeviceInfo& device);
 // Blocks of so many rows, over the same keys each.
 std::int64_t blocks(const Problem& problem, int rows);

@@ -266,7 +266,7 @@ TEST(Attention, RowsWithoutKeysAreZero) {
 // By every implementation, in both ways to load: 16 columns are whole chunks, 9 are not, and 72 are two boxes of Hopper's
 // kernel.
 TEST(Attention, HiddenKeysAreNotRead) {
-    for (const auto& [device, avoided] : test::places()) {
+    for (const test::Place& place : test::places()) {
         for (const std::int64_t dim : {16, 9, 72}) {
             for (const bool by_length : {true, false}) {
                 Small s(4, 80, dim);
@@ -279,19 +279,21 @@ TEST(Attention, HiddenKeysAreNotRead) {
                         s.k[j * static_cast<std::size_t>(dim) + d] =
                             s.v[j * static_cast<std::size_t>(dim) + d] = 0x7fc0;  // NaN
                 }
-                Attention op = s.call(device);
+                Attention op = s.call(place.device);
                 if (by_length) {
-                    op.kv_lengths = Tensor(&length, DType::int32, {1}, device);
+                    op.kv_lengths = Tensor(&length, DType::int32, {1}, place.device);
                 } else {
-                    op.key_mask = Tensor(mask.data(), DType::uint8, {1, 80}, device);
+                    op.key_mask = Tensor(mask.data(), DType::uint8, {1, 80}, place.device);
                 }
-                Context context(device);
-                if (*avoided != 0) context.avoid(avoided);
-                if (std::string(avoided) == "flash_mma" && dim % 8 != 0) continue;  // the other declines
+                Context context = place.context();
+                if (place.implementation.starts_with("flash_") && place.implementation != "flash_mma" &&
+                    dim % 8 != 0)
+                    continue;  // it declines
                 run(op, context);
                 for (std::int64_t i = 0; i < 4; ++i) {
                     for (std::int64_t d = 0; d < dim; ++d)
-                        ASSERT_NEAR(s.at(i, d), 0.5, 0x1p-8) << avoided << by_length << " " << i << " " << d;
+                        ASSERT_NEAR(s.at(i, d), 0.5, 0x1p-8)
+                            << place.implementation << by_length << " " << i << " " << d;
                 }
             }
         }
@@ -300,27 +302,27 @@ TEST(Attention, HiddenKeysAreNotRead) {
 
 // What lies beyond the columns of a head is nothing, and not those of the first one.
 TEST(Attention, OneQueryThatIsNoNumberSpoilsNoOther) {
-    for (const auto& [device, avoided] : test::places()) {
+    for (const test::Place& place : test::places()) {
         Small s(4, 80, 40);
         s.q[1] = 0x7fc0;  // NaN
-        Context context(device);
-        if (*avoided != 0) context.avoid(avoided);
-        run(s.call(device), context);
-        for (std::int64_t i = 0; i < 4; ++i) EXPECT_EQ(std::isnan(s.at(i, 3)), i == 0) << avoided << i;
+        Context context = place.context();
+        run(s.call(place.device), context);
+        for (std::int64_t i = 0; i < 4; ++i)
+            EXPECT_EQ(std::isnan(s.at(i, 3)), i == 0) << place.implementation << i;
     }
 }
 
 // Nor are a key's, where one of its own takes it out of the softmax.
 TEST(Attention, AKeyOfMinusInfinityHasNoWeight) {
-    for (const auto& [device, avoided] : test::places()) {
+    for (const test::Place& place : test::places()) {
         Small s(4, 80, 40);
         for (std::size_t i = 0; i < 4; ++i) s.q[i * 40] = Small::bf16(1);
         s.k[0] = s.k[64 * 40] = Small::bf16(-std::numeric_limits<double>::infinity());
         s.v[3] = s.v[64 * 40 + 3] = Small::bf16(100);
-        Context context(device);
-        if (*avoided != 0) context.avoid(avoided);
-        run(s.call(device), context);
-        for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(s.at(i, 3), 0.5, 0x1p-8) << avoided << i;
+        Context context = place.context();
+        run(s.call(place.device), context);
+        for (std::int64_t i = 0; i < 4; ++i)
+            EXPECT_NEAR(s.at(i, 3), 0.5, 0x1p-8) << place.implementation << i;
     }
 }
 

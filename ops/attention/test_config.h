@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ops/attention/policy.h"
@@ -25,10 +24,30 @@ inline attention::Config config_of(const std::string& line, const char* device) 
     return config;
 }
 
-// The devices on which every implementation runs in turn, and whom to avoid for that.
-inline std::vector<std::pair<Device, const char*>> places() {
+// flash_decode leaves calls that fill the card to another: here none does.
+inline Context context_of(Device device, const std::string& implementation) {
+    Context context = context_for(*find_op("attention"), device, implementation);
+    if (implementation == "flash_decode") {
+        static const DeviceInfo kRoomy = [&] {
+            DeviceInfo info = context.info();
+            info.sms = 1 << 20;
+            return info;
+        }();
+        context.set_info(kRoomy);
+    }
+    return context;
+}
+
+// Where calls are tried: the CPU, and in the emulator every implementation by its name.
+struct Place {
+    Device device;
+    std::string implementation;
+
+    Context context() const { return context_of(device, implementation); }
+};
+inline std::vector<Place> places() {
 #if WEFT_HAS_EMULATOR
-    return {{kCpu, ""}, {kEmulator, "flash_wgmma"}, {kEmulator, "flash_mma"}};
+    return {{kCpu, ""}, {kEmulator, "flash_decode"}, {kEmulator, "flash_wgmma"}, {kEmulator, "flash_mma"}};
 #else
     return {{kCpu, ""}};
 #endif

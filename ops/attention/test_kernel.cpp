@@ -125,20 +125,20 @@ TEST(AttentionKernel, WeightsStayInTheRangeOfFp16) {
     }
     DeviceInfo h200 = *find_device("h200");
     h200.type = DeviceType::emulator;
-    for (const auto& [avoided, batches] :
-         {std::pair{"flash_wgmma", kBatches}, std::pair{"flash_mma", std::int64_t{1}}}) {
+    for (const auto& [implementation, batches] :
+         {std::pair{"flash_mma", kBatches}, std::pair{"flash_wgmma", std::int64_t{1}},
+          std::pair{"flash_decode", std::int64_t{1}}}) {
         Attention op;
         op.q = Tensor(q.data(), DType::fp16, {batches, 1, 1, kDim}, kEmulator);
         op.k = Tensor(k.data(), DType::fp16, {batches, kTokens, 1, kDim}, kEmulator);
         op.v = Tensor(v.data(), DType::fp16, {batches, kTokens, 1, kDim}, kEmulator);
         op.out = Tensor(out.data(), DType::fp16, {batches, 1, 1, kDim}, kEmulator);
         op.scale = 2.7725887f;  // 4 ln 2: a score of 4 is worth 2^16
-        Context context(kEmulator);
-        context.avoid(avoided);
+        Context context = context_for(*find_op("attention"), kEmulator, implementation);
         context.set_info(h200);
         run(op, context);
         for (std::size_t i = 0; i < static_cast<std::size_t>(batches * kDim); ++i)
-            ASSERT_NEAR(decode(DType::fp16, out[i]), 1.0, 0x1p-9) << "without " << avoided;
+            ASSERT_NEAR(decode(DType::fp16, out[i]), 1.0, 0x1p-9) << implementation;
     }
 }
 #endif

@@ -198,13 +198,12 @@ struct Seen {
 };
 
 void expect_seen(Seen s, std::int64_t left, std::int64_t right, bool causal) {
-    for (const auto& [device, avoided] : places()) {
-        if (std::string(avoided) == "flash_mma" && !s.limits.empty()) continue;  // the other declines
-        SCOPED_TRACE(std::to_string(left) + " " + std::to_string(right) + " without " + avoided);
-        Attention op = s.call(device);
+    for (const test::Place& place : places()) {
+        if (place.implementation == "flash_wgmma" && !s.limits.empty()) continue;  // it declines
+        SCOPED_TRACE(std::to_string(left) + " " + std::to_string(right) + " by " + place.implementation);
+        Attention op = s.call(place.device);
         op.window_left = left, op.window_right = right, op.causal = causal;
-        Context context(device);
-        if (*avoided != 0) context.avoid(avoided);
+        Context context = place.context();
         run(op, context);
         s.expect(op);
     }
@@ -277,14 +276,13 @@ TEST(AttentionOptions, TilesOutsideOfAWindowAreNotRead) {
                 s.v[static_cast<std::size_t>(j * Seen::kDim + d)] = 0x7fc0;  // NaN
     }
     s.lengths = {604};
-    for (const auto& [device, avoided] : places()) {
-        Attention op = s.call(device);
+    for (const test::Place& place : places()) {
+        Attention op = s.call(place.device);
         op.window_left = 200, op.window_right = 0;
-        Context context(device);
-        if (*avoided != 0) context.avoid(avoided);
+        Context context = place.context();
         run(op, context);
         for (const std::uint16_t value : s.out)
-            ASSERT_TRUE(std::isfinite(decode(DType::bf16, value))) << avoided;
+            ASSERT_TRUE(std::isfinite(decode(DType::bf16, value))) << place.implementation;
     }
 }
 
@@ -293,19 +291,18 @@ TEST(AttentionOptions, TheCapKeepsItsBound) {
     std::vector<std::uint16_t> scores;
     for (double score = 1e-4; score < 1e9; score *= -1.7)
         scores.push_back(static_cast<std::uint16_t>(encode(DType::bf16, score)));
-    for (const auto& [device, avoided] : places()) {
+    for (const test::Place& place : places()) {
         for (const double cap : {1.0, 30.0, 50.0, 1e5}) {
             Seen s(static_cast<std::int64_t>(scores.size()), 1);
             for (std::size_t i = 0; i < scores.size(); ++i) s.q[i * Seen::kDim] = scores[i];
-            Attention op = s.call(device);
+            Attention op = s.call(place.device);
             op.scale = 1, op.softcap = static_cast<float>(cap);
-            Context context(device);
-            if (*avoided != 0) context.avoid(avoided);
+            Context context = place.context();
             run(op, context);
             for (std::size_t i = 0; i < scores.size(); ++i) {
                 const double score = decode(DType::bf16, scores[i]), x = cap * std::tanh(score / cap);
                 EXPECT_NEAR(s.lse[i], x, 5 * 0x1p-23 * cap + 6 * 0x1p-24 * std::fabs(x) + 1e-6)
-                    << avoided << score;
+                    << place.implementation << score;
             }
         }
     }

@@ -140,7 +140,7 @@ struct Paged {
             op.v = op.k, op.v.data = cache.data() + kRow;
             op.block_table = Tensor(table.data(), DType::int32, {kBatches, a_row}, device);
         }
-        Context context = context_for(*find_op("attention"), device, implementation);
+        Context context = test::context_of(device, implementation);
         run(op, context);
         return out;
     }
@@ -158,9 +158,11 @@ TEST(AttentionPlaces, PagesAreAsGoodAsOnePiece) {
             EXPECT_EQ(keys.attend(kEmulator, true, "flash_mma"), keys.attend(kEmulator, false, "flash_mma"))
                 << size << " " << beyond;
             if (size % 8 != 0) continue;
-            EXPECT_EQ(keys.attend(kEmulator, true, "flash_wgmma"),
-                      keys.attend(kEmulator, false, "flash_wgmma"))
-                << size << " " << beyond;
+            for (const char* implementation : {"flash_wgmma", "flash_decode"}) {
+                EXPECT_EQ(keys.attend(kEmulator, true, implementation),
+                          keys.attend(kEmulator, false, implementation))
+                    << implementation << " " << size << " " << beyond;
+            }
         }
 #endif
     }
@@ -175,7 +177,8 @@ TEST(AttentionPlaces, WhatIsNoPageIsZeros) {
     for (const std::int32_t none :
          {-1, -2, 2, 3, std::numeric_limits<std::int32_t>::max(), std::numeric_limits<std::int32_t>::min()}) {
         for (const auto& [size, implementation] :
-             {std::pair{10, "flash_mma"}, std::pair{16, "flash_mma"}, std::pair{16, "flash_wgmma"}}) {
+             {std::pair{10, "flash_mma"}, std::pair{16, "flash_mma"}, std::pair{16, "flash_wgmma"},
+              std::pair{16, "flash_decode"}}) {
             std::vector<std::uint16_t> q(64, 0), out(64),
                 cache(static_cast<std::size_t>(2 * size * 64), 0x3f80);
             std::vector<std::int32_t> table{none, 1, 0}, lengths{3 * size};
@@ -185,7 +188,7 @@ TEST(AttentionPlaces, WhatIsNoPageIsZeros) {
             op.kv_lengths = Tensor(lengths.data(), DType::int32, {1}, kEmulator);
             op.block_table = Tensor(table.data(), DType::int32, {1, 3}, kEmulator);
             op.out = Tensor(out.data(), DType::bf16, {1, 1, 1, 64}, kEmulator);
-            Context context = context_for(*find_op("attention"), kEmulator, implementation);
+            Context context = test::context_of(kEmulator, implementation);
             run(op, context);
             for (const std::uint16_t value : out)
                 EXPECT_NEAR(decode(DType::bf16, value), 2.0 / 3, 0x1p-8) << none << " " << size;
@@ -235,7 +238,7 @@ TEST(AttentionPlaces, PagesOnWgmma) {
         test::expect_right_on_few(line);
     }
     const auto as_h200 = [](const char* line, const char* config) {
-        const Outcome outcome = test::verify_as(line, "h200");
+        const Outcome outcome = test::verify_as(line, "h200", "flash_wgmma");
         EXPECT_TRUE(outcome.passed) << outcome.why;
         EXPECT_THAT(outcome.implementation, testing::AllOf(HasSubstr("flash_wgmma"), HasSubstr(config)));
     };

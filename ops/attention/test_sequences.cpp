@@ -53,9 +53,9 @@ struct Packed {
         return op;
     }
     void expect_seen() {
-        for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
+        for (const char* implementation : {"flash_mma", "flash_wgmma", "flash_decode"}) {
             SCOPED_TRACE(implementation);
-            Context context = context_for(*find_op("attention"), kEmulator, implementation);
+            Context context = test::context_of(kEmulator, implementation);
             expect_seen_by(context);
         }
     }
@@ -101,8 +101,8 @@ void run_with(const std::vector<std::int32_t>& offsets, bool for_queries) {
     Packed s({0, 20, 40, 70}, {0, 20, 40, 70});
     Attention op = s.call();
     std::vector<std::int32_t> given = offsets, reversed(offsets.rbegin(), offsets.rend());
-    for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
-        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+    for (const char* implementation : {"flash_mma", "flash_wgmma", "flash_decode"}) {
+        Context context = test::context_of(kEmulator, implementation);
         op.cu_seqlens_q.data = s.queries.data(), op.cu_seqlens_k.data = reversed.data();
         run(op, context);
         if (!for_queries) continue;
@@ -126,7 +126,7 @@ TEST(AttentionSequences, OffsetsThatBreakTheRuleStayInside) {
 
 // What a sequence does not have is its neighbour's, which Hopper's copies bring along.
 TEST(AttentionSequences, NeighboursThatAreNoNumbersSpoilNoSequence) {
-    for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
+    for (const char* implementation : {"flash_mma", "flash_wgmma", "flash_decode"}) {
         Packed s({0, 30, 60, 90}, {0, 50, 77, 90});
         for (std::size_t i = 0; i < 2 * 16; ++i) s.q[30 * 2 * 16 + i] = s.q[59 * 2 * 16 + i] = kNaN;
         for (std::size_t i = 0; i < 16; ++i) {
@@ -134,7 +134,7 @@ TEST(AttentionSequences, NeighboursThatAreNoNumbersSpoilNoSequence) {
         }
         Attention op = s.call();
         op.causal = false;
-        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+        Context context = test::context_of(kEmulator, implementation);
         run(op, context);
         for (std::size_t i = 0; i < s.out.size(); ++i) {
             const std::size_t token = i / 32;
@@ -160,16 +160,16 @@ TEST(AttentionSequences, PackedSequencesOnWgmma) {
     const Outcome split = test::verify_as(
         "attention q=bf16[1,4,8,64] k=bf16[1,3000,1,64] v=bf16[1,3000,1,64] cu_seqlens_q=int32[3] "
         "cu_seqlens_k=int32[3] lse=fp32[1,8,4]",
-        "h200");
+        "h200", "flash_wgmma");
     EXPECT_TRUE(split.passed) << split.why;
     EXPECT_THAT(split.implementation, testing::AllOf(HasSubstr("flash_wgmma"), HasSubstr(" splits")));
 
     // Splits of a sequence that has no keys.
     DeviceInfo h200 = *find_device("h200");
     h200.type = DeviceType::emulator;
-    for (const char* implementation : {"flash_mma", "flash_wgmma"}) {
+    for (const char* implementation : {"flash_mma", "flash_wgmma", "flash_decode"}) {
         Packed s({0, 2, 4}, {0, 2000, 2000});
-        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+        Context context = test::context_of(kEmulator, implementation);
         context.set_info(h200);
         s.expect_seen_by(context);
     }

@@ -2,29 +2,12 @@
 #include <algorithm>
 
 #include "kit/launch.h"
-#include "kit/tensor_map.h"
 #include "ops/attention/arguments.cuh"
 #include "ops/attention/wgmma_kernel.cuh"
 #include "ops/attention/wgmma_launch.h"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-// Boxes of 64 columns by some heads of some tokens.
-kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
-    kit::TensorLayout layout{
-        .data = t.data, .element_bytes = 2, .axes = 4, .swizzle = kit::Swizzle::bytes128};
-    const int axes[] = {3, 2, 1, 0};
-    const int box[] = {WgmmaTile::kColumns, heads, tokens, 1};
-    for (int i = 0; i < 4; ++i) {
-        const auto size = static_cast<std::uint64_t>(t.dim(axes[i]));
-        layout.size[i] = size;
-        // One element is never stepped over, whatever its stride.
-        layout.stride[i] = size > 1 ? 2 * static_cast<std::uint64_t>(t.stride[axes[i]]) : 16;
-        layout.box[i] = static_cast<std::uint32_t>(box[i]);
-    }
-    return kit::tensor_map("attention", layout);
-}
 
 template <class T, bool kOptions, bool kRagged>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,

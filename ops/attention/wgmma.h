@@ -21,7 +21,7 @@ struct WgmmaTile {
     int head_dim = 0;
     int warpgroups = 2;  // that compute, 64 rows each
 
-    static constexpr int kColumns = 64;  // of a box: 128 bytes, the widest swizzle
+    static constexpr int kColumns = kBoxColumns;
 
     constexpr int threads() const { return 128 * (warpgroups + 1); }  // one warpgroup loads
     // Registers of a thread: at the launch, and as the loading warpgroup leaves them to the others.

@@ -7,7 +7,6 @@
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
-#include "kit/ptx/tma.cuh"
 #include "kit/vector.cuh"
 #include "ops/attention/wgmma_merge.cuh"
 
@@ -18,7 +17,7 @@ namespace {
 // the boxes to both: at the start all blocks want theirs at once, from an L2 that is no faster than that.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void load_queries(const WgmmaShared<kTile>& shared, const AttentionParams& p,
-                                             const AttentionBlock& block, const WgmmaTiles& tiles, int n,
+                                             const AttentionBlock& block, const KeyTiles& tiles, int n,
                                              const kit::TensorMap& queries) {
     shared.wait_queries_free(n);
     kit::Mbarrier* landed = &shared.queries_landed[n % kTile.query_buffers()];
@@ -36,67 +35,12 @@ __device__ __forceinline__ void load_queries(const WgmmaShared<kTile>& shared, c
     }
 }
 
-// One thread keeps the ring full.
-template <WgmmaTile kTile>
-__device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, const AttentionBlock& block,
-                                           const WgmmaTiles& tiles, const kit::TensorMap& keys,
-                                           const kit::TensorMap& values) {
-    for (int item = tiles.keys_item(0); item < tiles.end_item(); ++item) {
-        const int slot = item % kTile.slots();
-        shared.wait_empty(item);
-        kit::mbarrier_arrive_expect(&shared.landed[slot], kTile.slot_bytes());
-        const kit::TensorMap& map = item % 2 == 0 ? keys : values;
-        for (int box = 0; box < kTile.boxes(); ++box) {
-            kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
-                             {box * WgmmaTile::kColumns, block.kv_head,
-                              block.first_key + tiles.key(item / 2 - tiles.before), block.batch});
-        }
-    }
-}
-
-// The same of keys in pages, by a whole warp: a lane brings the keys of one box, which are of one page, and looks the page of its
-// next box up while this one's is on its way. What is no page is a place outside of the tensor, and comes as zeros.
-template <WgmmaTile kTile>
-__device__ __forceinline__ void load_pages(const WgmmaShared<kTile>& shared, const AttentionParams& p,
-                                           const AttentionBlock& block, const WgmmaTiles& tiles,
-                                           const kit::TensorMap& keys, const kit::TensorMap& values) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, first = lane * p.page_keys;
-    const std::int32_t* table = p.block_table + block.sequence * p.table_stride;
-    const auto place = [&](int key) {
-        return static_cast<int>(p.by_page_size.quotient(static_cast<unsigned>(key)));
-    };
-    const auto look_up = [&](int tile) {
-        const int key = tiles.key(tile) + first;
-        const int page =
-            tile < tiles.count && first < kTile.keys() && key < block.keys ? table[place(key)] : -1;
-        return page < p.pages ? page : -1;
-    };
-    int ahead = look_up(0);
-    for (int tile = 0; tile < tiles.count; ++tile) {
-        const int page = ahead, key = tiles.key(tile) + first;
-        ahead = look_up(tile + 1);
-        for (int item = tiles.keys_item(tile); item <= tiles.values_item(tile); ++item) {
-            kit::Mbarrier* landed = &shared.landed[item % kTile.slots()];
-            shared.wait_empty(item);
-            if (lane == 0) kit::mbarrier_arrive_expect(landed, kTile.slot_bytes());
-            __syncwarp();
-            if (first >= kTile.keys()) continue;
-            const kit::TensorMap& map = item == tiles.keys_item(tile) ? keys : values;
-            for (int box = 0; box < kTile.boxes(); ++box) {
-                kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes() + first * 128, map, landed,
-                                 {box * WgmmaTile::kColumns, block.kv_head, key - place(key) * p.page_size,
-                                  max(page, -1)});
-            }
-        }
-    }
-}
-
 // One warp zeroes the values of keys that do not exist or are masked: what is there might not be finite, and
 // a weight of zero would not hide it. Of keys it only releases the slot, so that a slot has the same users whatever is in
 // it.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void clean_values(const WgmmaShared<kTile>& shared, const AttentionParams& p,
-                                             const AttentionBlock& block, const WgmmaTiles& tiles) {
+                                             const AttentionBlock& block, const KeyTiles& tiles) {
     const std::uint8_t* mask = block.mask(p);
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int item = tiles.keys_item(0); item < tiles.end_item(); ++item) {
@@ -161,7 +105,7 @@ __device__ __forceinline__ void pass_tiles(const WgmmaShared<kTile>& shared, con
 template <class T, bool kOptions, WgmmaTile kTile>
 __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
                                        const AttentionParams& p, const AttentionBlock& block,
-                                       const WgmmaTiles& tiles, int n, const Turns& turns, int group_row,
+                                       const KeyTiles& tiles, int n, const Turns& turns, int group_row,
                                        int row) {
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, 64);
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
@@ -304,7 +248,7 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
 // A warpgroup on the n-th block of rows, from its queries to the rows that are stored or handed to others.
 template <class T, bool kOptions, bool kRagged, WgmmaTile kTile>
 __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, const AttentionParams& p,
-                                             const AttentionBlock& block, const WgmmaTiles& tiles, int n,
+                                             const AttentionBlock& block, const KeyTiles& tiles, int n,
                                              const Turns& turns, int group) {
     WgmmaState<kTile> state;
     clear(state);
@@ -364,7 +308,7 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
         kit::registers_release<kTile.loader_registers()>();
         if (warp <= 1 || (warp == 2 && hides_values(p))) {
             for_each_block<kTile, kOptions, kRagged>(
-                p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
+                p, [&](const AttentionBlock& block, const KeyTiles& tiles, int n) {
                     if (warp == 2) return clean_values(shared, p, block, tiles);
                     const bool one = kit::elect_one();
                     if (warp == 1) {
@@ -385,7 +329,7 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
         const Turns turns(group, kTile.warpgroups, p.clustered ? AttentionBlock(p, blockIdx.x).split : 0);
         turns.begin();
         for_each_block<kTile, kOptions, kRagged>(
-            p, [&](const AttentionBlock& block, const WgmmaTiles& tiles, int n) {
+            p, [&](const AttentionBlock& block, const KeyTiles& tiles, int n) {
                 compute_rows<T, kOptions, kRagged>(shared, p, block, tiles, n, turns, group);
             });
         turns.end();

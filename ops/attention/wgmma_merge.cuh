@@ -12,7 +12,7 @@ namespace {
 // as the next items of its ring: by then nobody needs those slots any more, while the last products still run. One
 // thread says so to the other block.
 template <WgmmaTile kTile>
-__device__ __forceinline__ void expect_sums(const WgmmaShared<kTile>& shared, const WgmmaTiles& tiles,
+__device__ __forceinline__ void expect_sums(const WgmmaShared<kTile>& shared, const KeyTiles& tiles,
                                             int split) {
     for (int i = 0; i < kTile.handed_slots(); ++i) {
         const int item = tiles.end_item() + i, rows = i == 0 ? WgmmaTile::kHandedRowBytes : 0;
@@ -42,7 +42,7 @@ struct HandedSums {
 
 template <WgmmaTile kTile>
 __device__ __forceinline__ void hand_over(const WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
-                                          const WgmmaTiles& tiles, int split) {
+                                          const KeyTiles& tiles, int split) {
     const HandedSums<kTile> there{shared, 2 * tiles.other_count};
     const auto rank = static_cast<unsigned>(1 - split);
     kit::mbarrier_wait(shared.may_hand_over, 0);
@@ -59,7 +59,7 @@ __device__ __forceinline__ void hand_over(const WgmmaState<kTile>& state, const 
 
 template <WgmmaTile kTile>
 __device__ __forceinline__ void take_over(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
-                                          const AttentionParams& p, const WgmmaTiles& tiles) {
+                                          const AttentionParams& p, const KeyTiles& tiles) {
     const HandedSums<kTile> here{shared, tiles.end_item()};
     float keep[2], take[2];
 #pragma unroll

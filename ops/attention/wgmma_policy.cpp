@@ -19,8 +19,6 @@ constexpr double kPartialBytesAUs = 3e6;  // written and read
 // busy while one stores its rows and another weighs.
 constexpr double three_warpgroups(int head_dim) { return head_dim <= 64 ? 0.78 : 0.87; }
 
-constexpr int kSwizzledRows = 8;  // after so many rows the places of chunks in a box repeat
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 WgmmaTile tile_of(const Problem& problem) {
@@ -31,32 +29,20 @@ WgmmaTile tile_of(const Problem& problem) {
     return problem.options ? next(kWgmmaOptionHeadDims) : next(kWgmmaHeadDims);
 }
 
-bool whole_chunks(const Tensor& t) {
-    if (reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0) return false;
-    for (int axis = 0; axis < 3; ++axis) {
-        if (t.dim(axis) > 1 && (t.stride[axis] <= 0 || t.stride[axis] % 8 != 0)) return false;
-    }
-    return true;
-}
-
 }  // namespace
 
 const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (const char* why = decline(op, device)) return why;  // so that flash_mma takes whatever this one takes
     const Problem problem(op);
     if (device.arch < 90 || device.arch >= 100) return "wgmma is an instruction of SM 9.0 alone";
-    if (problem.head_dim % 8 != 0) return "rows of q, k and v must be whole chunks of 16 bytes";
+    if (const char* why = decline_boxes(op, device)) return why;
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (op.key_limits) return "key_limits are no part of this kernel";
     if (problem.ragged && problem.options)
         return "pages and packed sequences have no windows, cap or sinks in this kernel";
-    if (problem.keys == 0) return "there are no keys, and a tensor map has no empty axis";
-    if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
-        return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
     if (op.block_table && tile_of(problem).page_keys(op.k.dim(1)) % kSwizzledRows != 0)
         return "pages must hold whole eight keys, which a box brings";
-    if (op.k.numel() == 0) return "there are no pages, and a tensor map has no empty axis";
     return nullptr;
 }
 

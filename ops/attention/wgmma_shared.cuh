@@ -3,10 +3,9 @@
 
 #include "kit/ptx/cluster.cuh"
 #include "kit/ptx/elect.cuh"
-#include "kit/ptx/mbarrier.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/tensor_map.h"
-#include "ops/attention/sequence.cuh"
+#include "ops/attention/tile_loads.cuh"
 #include "ops/attention/wgmma.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -22,8 +21,9 @@ __device__ __forceinline__ bool hides_values(const AttentionParams& p) { return 
 
 // The parts of a block's shared memory. Items of the ring alternate: keys of a tile, then its values. After the last
 // come the sums of the cluster's other block.
-template <WgmmaTile kTile>
+template <WgmmaTile kOwnTile>
 struct WgmmaShared {
+    static constexpr WgmmaTile kTile = kOwnTile;
     char *queries, *ring;
     float4* handed_rows;                           // of rows r and r + 8: maximum and maximum, sum and sum
     kit::Mbarrier *landed, *empty;                 // one a slot
@@ -90,36 +90,6 @@ struct WgmmaShared {
     }
 };
 
-// The key tiles of a block of rows: every splits-th from its own on.
-struct WgmmaTiles {
-    int count, first, step;
-    int other_count;  // of the cluster's other block
-    int before;       // tiles that went through the ring for other rows
-
-    __device__ int key(int tile) const { return first + tile * step; }
-    // Items of the ring.
-    __device__ int keys_item(int tile) const { return 2 * (before + tile); }
-    __device__ int values_item(int tile) const { return keys_item(tile) + 1; }
-    __device__ int end_item() const { return keys_item(count); }
-    // Whether there is any in this block or in the cluster's other, which both bring queries for both.
-    __device__ bool any() const { return count + other_count > 0; }
-};
-
-// Of so many tiles in a row every splits-th, from the first on.
-__device__ __forceinline__ int shared_tiles(const AttentionParams& p, int tiles) {
-    return static_cast<int>(p.by_splits.quotient(static_cast<unsigned>(max(0, tiles) + p.splits - 1)));
-}
-
-template <WgmmaTile kTile, bool kOptions>
-__device__ __forceinline__ WgmmaTiles tiles_of(const AttentionParams& p, const AttentionBlock& block,
-                                               int before) {
-    const KeyBounds bounds = key_bounds<kOptions>(p, block, block.row_block * p.block_rows, p.block_rows);
-    const auto [first, all] = tiles_in(bounds, kTile.keys());
-    const int count = shared_tiles(p, all - block.split);
-    return {count, (first + block.split) * kTile.keys(), p.splits * kTile.keys(),
-            p.clustered ? all - count : 0, before};
-}
-
 // body(block of rows, its tiles, how many blocks of rows came before it), for those of this block of the grid: there are no
 // more of these than multiprocessors, so that the ring is filled for the next rows while the last are stored. They are dealt
 // forwards and backwards in turn, and the next p.dealt_blocks of them the other way round: with the longest rows first
@@ -148,7 +118,9 @@ __device__ __forceinline__ void for_each_block(const AttentionParams& p, Body&& 
         } else {
             block.read_length(p);
         }
-        WgmmaTiles tiles = tiles_of<kTile, kOptions>(p, block, before);
+        KeyTiles tiles =
+            tiles_of(p, block, key_bounds<kOptions>(p, block, block.row_block * p.block_rows, p.block_rows),
+                     kTile.keys(), before);
         for (int* known : {&block.row_block, &block.kv_head, &block.batch, &block.keys, &tiles.count,
                            &tiles.first, &tiles.other_count}) {
             *known = kit::warp_uniform(*known);

@@ -1,0 +1,34 @@
+// Attention's kernels of few rows, launched.
+#include "kit/launch.h"
+#include "ops/attention/arguments.cuh"
+#include "ops/attention/decode_kernel.cuh"
+#include "ops/attention/decode_launch.h"
+
+namespace weft::inline WEFT_TARGET {
+
+void launch_attention_decode(const Attention& op, const attention::DecodeConfig& config, float* partials,
+                             Context& context) {
+    const attention::Problem problem(op);
+    AttentionParams p = parameters(op, problem, DecodeTile::kRows, config.splits);
+    if (partials != nullptr) set_partials(p, partials);
+    p.clustered = config.clustered;
+    p.page_keys = op.block_table ? DecodeTile::page_keys(op.k.dim(1)) : DecodeTile::keys();
+    const kit::TensorMap keys = box_map(op.k, 1, p.page_keys), values = box_map(op.v, 1, p.page_keys);
+    const kit::LaunchShape shape{
+        .grid = static_cast<unsigned>(attention::blocks(problem, DecodeTile::kRows) * config.splits),
+        .block = DecodeTile::kThreads,
+        .cluster = config.clustered ? static_cast<unsigned>(config.splits) : 1,
+        .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
+        .dependent = true};
+    const auto launch = [&](auto as_bf16, auto as_half) {
+        kit::launch("attention_decode", op.q.dtype == DType::bf16 ? as_bf16 : as_half, shape,
+                    context.stream(), p, keys, values);
+    };
+    switch (config.tile.head_dim) {
+        case 64: return launch(attention_decode<kit::bf16, 64>, attention_decode<kit::half, 64>);
+        case 128: return launch(attention_decode<kit::bf16, 128>, attention_decode<kit::half, 128>);
+        default: return launch(attention_decode<kit::bf16, 256>, attention_decode<kit::half, 256>);
+    }
+}
+
+}  // namespace weft::inline WEFT_TARGET

@@ -1,0 +1,65 @@
+// Attention of few rows of queries over many keys: what a block takes, and how a call is cut. Plain C++, for kernels and
+// tests alike.
+#pragma once
+
+#include <numeric>
+#include <string>
+
+#include "ops/attention/policy.h"
+
+namespace weft::attention {
+
+// The head dims that kernels are compiled for: a call takes the next that holds its own, and the copy engine fills the
+// columns between them with zeros.
+inline constexpr int kDecodeHeadDims[] = {64, 128, 256};
+
+// What follows from the head dim that a kernel is compiled for.
+struct DecodeTile {
+    int head_dim = 0;
+
+    static constexpr int kWarps = 8;  // that compute; one more brings keys and values
+    static constexpr int kThreads = 32 * (kWarps + 1);
+    static constexpr int kRows = 16;      // of queries: those of an instruction
+    static constexpr int kWarpKeys = 16;  // of a tile
+    static constexpr int kBlocks = 8;     // of a cluster, at most: of larger ones few run at once
+
+    static constexpr int keys() { return kWarps * kWarpKeys; }  // of a tile
+    // Of a page of so many keys, those that a box brings: a tile's boxes are of one size, and each lies in one page.
+    static constexpr int page_keys(std::int64_t page_size) {
+        return static_cast<int>(std::gcd(page_size, std::int64_t{keys()}));
+    }
+    constexpr int boxes() const { return head_dim / kBoxColumns; }
+    static constexpr int box_bytes() { return keys() * 128; }
+    constexpr int slot_bytes() const { return boxes() * box_bytes(); }
+    constexpr int slots() const {
+        return 12 / boxes();
+    }  // key or value tiles in flight: as much as there is room for
+    constexpr int query_bytes() const { return kRows * head_dim * 2; }
+
+    // Sums of the rows, a maximum and a sum of weights of each, in floats: warps park theirs where the ring was.
+    constexpr int pitch() const { return head_dim + 4; }
+    constexpr int parked_floats() const { return kRows * (pitch() + 2); }
+    // What the blocks of a cluster send each other: four sums, a maximum and a sum of weights.
+    static constexpr int kSentBytes = 24;
+    constexpr int sent_bytes() const { return (kRows * head_dim / 4 + kBlocks) * kSentBytes; }
+    // 1024: the array may begin at any multiple of 16, its tiles may not.
+    constexpr int shared_bytes() const {
+        return 1024 + slots() * slot_bytes() + query_bytes() + sent_bytes() + 16 * slots();
+    }
+    friend bool operator==(const DecodeTile&, const DecodeTile&) = default;
+};
+
+struct DecodeConfig {
+    DecodeTile tile;
+    int splits = 1;  // blocks that have the same rows and divide the key tiles:
+    bool clustered =
+        false;  // those of a cluster, which merge their sums themselves, or any, whose results are merged
+
+    bool merged() const { return splits > 1 && !clustered; }
+};
+
+const char* decline_decode(const Attention& op, const DeviceInfo& device);
+DecodeConfig choose_decode(const Problem& problem, const DeviceInfo& device);
+std::string to_string(const DecodeConfig& config);
+
+}  // namespace weft::attention

@@ -1,0 +1,301 @@
+// Attention of few rows of queries, where the time is that of reading keys and values.
+#pragma once
+
+#include "kit/ptx/barrier.cuh"
+#include "kit/ptx/cluster.cuh"
+#include "kit/ptx/elect.cuh"
+#include "kit/ptx/pdl.cuh"
+#include "kit/vector.cuh"
+#include "ops/attention/decode_stream.cuh"
+#include "ops/attention/tile_loads.cuh"
+
+namespace weft::inline WEFT_TARGET {
+namespace {
+
+// Where a warp is in the ring.
+struct DecodeSlot {
+    int slot = 0;
+    unsigned parity = 0;
+};
+
+// The parts of a block's shared memory.
+template <int kHeadDim>
+struct DecodeShared {
+    static constexpr DecodeTile kTile{kHeadDim};
+    char* ring;
+    uint4* queries;
+    char* sent;                     // by the blocks of the cluster
+    kit::Mbarrier *landed, *empty;  // one a slot
+
+    __device__ DecodeShared() {
+        ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
+        queries = reinterpret_cast<uint4*>(ring + kTile.slots() * kTile.slot_bytes());
+        sent = reinterpret_cast<char*>(queries) + kTile.query_bytes();
+        landed = reinterpret_cast<kit::Mbarrier*>(sent + kTile.sent_bytes());
+        empty = landed + kTile.slots();
+    }
+    __device__ void initialise() const {
+        if (threadIdx.x == 0) {
+            for (int slot = 0; slot < kTile.slots(); ++slot) {
+                kit::mbarrier_init(&landed[slot], 1);
+                kit::mbarrier_init(&empty[slot], DecodeTile::kWarps);
+            }
+            kit::fence_mbarrier_init();
+        }
+        __syncthreads();
+    }
+    __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
+    __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
+    // Waits until `item` may be brought: nobody uses the one before it in its slot.
+    __device__ void wait_empty(int item) const {
+        if (item >= kTile.slots())
+            kit::mbarrier_wait(&empty[item % kTile.slots()], parity(item - kTile.slots()));
+    }
+    // By a warp: its rows of the item in a slot, until it releases it.
+    __device__ DecodePieces<kHeadDim> await(const DecodeSlot& at, int warp) const {
+        kit::mbarrier_wait(&landed[at.slot], at.parity);
+        return {ring + at.slot * kTile.slot_bytes() + warp * DecodeTile::kWarpKeys * 128};
+    }
+    __device__ void release(DecodeSlot& at) const {
+        __syncwarp();  // no lane still reads it
+        if (threadIdx.x % 32 == 0) kit::mbarrier_arrive(&empty[at.slot]);
+        at.slot = at.slot + 1 == kTile.slots() ? 0 : at.slot + 1;
+        at.parity ^= at.slot == 0 ? 1 : 0;
+    }
+};
+
+// By the warps that compute.
+template <class T, int kHeadDim>
+__device__ __forceinline__ void load_queries(uint4* queries, const AttentionParams& p,
+                                             const AttentionBlock& block, int first_row) {
+    constexpr int kChunks = kHeadDim / 8;
+    for (int i = static_cast<int>(threadIdx.x); i < DecodeTile::kRows * kChunks;
+         i += 32 * DecodeTile::kWarps) {
+        const int row = i / kChunks, chunk = i % kChunks;
+        uint4 piece = {};
+        if (first_row + row < block.rows && chunk * 8 < p.head_dim) {
+            const T* from = static_cast<const T*>(p.q) + block.row_offset(p, p.q_stride, first_row + row);
+            piece = kit::load(reinterpret_cast<const uint4*>(from + chunk * 8));
+        }
+        store_query(reinterpret_cast<uint32_t*>(queries), row, chunk, piece);
+    }
+}
+
+// A warp over its keys of all tiles.
+template <class T, int kHeadDim>
+__device__ __forceinline__ void attend(DecodeState<kHeadDim>& state, const DecodeShared<kHeadDim>& shared,
+                                       const AttentionParams& p, const AttentionBlock& block,
+                                       const KeyTiles& tiles, const KeyBounds& bounds, int first_row,
+                                       int warp) {
+    const int row = first_row + static_cast<int>(threadIdx.x) % 32 / 4;
+    const std::uint8_t* mask = block.mask(p);
+    const auto key_of = [&](int tile) { return tiles.key(tile) + warp * DecodeTile::kWarpKeys; };
+    DecodeSlot at;
+    DecodeShown shown = {}, ahead = {};
+    if (mask != nullptr) ahead.read(mask, key_of(0), bounds.end);
+    for (int tile = 0; tile < tiles.count; ++tile) {
+        const int key = key_of(tile);
+        const bool partly =
+            key + DecodeTile::kWarpKeys > bounds.all_end || key < bounds.all_first || mask != nullptr;
+        if (mask != nullptr) {
+            shown = ahead;
+            ahead.read(mask, key_of(tile + 1), bounds.end);
+        } else if (partly) {
+            shown.read(nullptr, key, bounds.end);
+        }
+        DecodeScores s;
+        multiply_keys<T>(s, shared.queries, shared.await(at, warp));
+        shared.release(at);
+        if (p.capped) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = cap_score(s[i / 4][i % 4], p.cap_factor);
+        }
+        if (partly) hide_scores(s, p, block, shown, row, key);
+        uint32_t weights[4];
+        weigh<T>(weights, s, state, p.scale_log2);
+        const DecodePieces<kHeadDim> values = shared.await(at, warp);
+        partly ? add_values<T, true>(state, weights, values, shown)
+               : add_values<T, false>(state, weights, values, shown);
+        shared.release(at);
+    }
+}
+
+// A place for the sums of all rows, and for a maximum and a sum of weights of each.
+template <int kHeadDim>
+struct DecodeParked {
+    static constexpr DecodeTile kTile{kHeadDim};
+    float* at;
+
+    __device__ float* sums(int row) const { return at + row * kTile.pitch(); }
+    __device__ float* weights(int row) const { return at + kTile.kRows * kTile.pitch() + 2 * row; }
+};
+
+// A warp's sums, where all warps find them.
+template <int kHeadDim>
+__device__ __forceinline__ void park(const DecodeParked<kHeadDim>& to, const DecodeState<kHeadDim>& state) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const int row = lane / 4 + 8 * h;
+        float l = state.l[h];
+        l += kit::shuffle_xor(l, 1);
+        l += kit::shuffle_xor(l, 2);
+        if (t == 0) kit::store(reinterpret_cast<float2*>(to.weights(row)), float2{state.m[h], l});
+        float* sums = to.sums(row) + 16 * t;
+#pragma unroll
+        for (int i = 0; i < state.kSums; i += 4) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                kit::store(reinterpret_cast<float4*>(sums + i / 8 * 64 + 8 * e + i % 8),
+                           float4{state.out[i][2 * h + e], state.out[i + 1][2 * h + e],
+                                  state.out[i + 2][2 * h + e], state.out[i + 3][2 * h + e]});
+            }
+        }
+    }
+}
+
+// Four columns of a row, and the maximum and the sum of weights that they are relative to.
+struct DecodeFour {
+    float4 value;
+    float2 weights;
+};
+
+// What `count` of them come to, in their order. weights(i), value(i): of the i-th.
+template <class Weights, class Value>
+__device__ __forceinline__ DecodeFour sum_parts(int count, float scale_log2, Weights weights, Value value) {
+    DecodeFour sum = {{}, {minus_infinity(), 0}};
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) sum.weights.x = fmaxf(sum.weights.x, weights(i).x);
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) {
+        const float2 own = weights(i);
+        const float4 four = value(i);
+        const float shrink = maximum_shift(own.x, sum.weights.x, scale_log2);
+        sum.weights.y += own.y * shrink;
+        sum.value.x += four.x * shrink, sum.value.y += four.y * shrink;
+        sum.value.z += four.z * shrink, sum.value.w += four.w * shrink;
+    }
+    return sum;
+}
+
+// Stores four columns of a row: of out, or of a split's result in fp32, for the merge.
+template <class T>
+__device__ __forceinline__ void store_four(const AttentionParams& p, const AttentionBlock& block, int row,
+                                           int column, const DecodeFour& four) {
+    const float l = four.weights.y, inverse = l == 0.0f ? 0.0f : 1.0f / l,
+                lse2 = four.weights.x * p.scale_log2 + log2f(l);
+    const float value[4] = {four.value.x * inverse, four.value.y * inverse, four.value.z * inverse,
+                            four.value.w * inverse};
+    if (p.partial != nullptr) {
+        const std::int64_t at = block.partial_row(p) + row;
+        if (column == 0) p.partial_lse[at] = lse2;
+        kit::store(reinterpret_cast<float4*>(p.partial + at * p.head_dim + column),
+                   float4{value[0], value[1], value[2], value[3]});
+        return;
+    }
+    if (p.lse != nullptr && column == 0)
+        p.lse[block.row_offset(p, p.lse_stride, row)] = lse2 * 0.693147180559945309f;
+    kit::store_vector(static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, row) + column,
+                      kit::from_floats<T>(value), 4, p.vector_out);
+}
+
+// The sums of a block's warps. A block alone stores what they come to; those of a cluster send it to each other, and each
+// stores every so many-th four columns. `sent`: where they find it.
+template <class T, int kHeadDim>
+__device__ __forceinline__ void finish_rows(const AttentionParams& p, const AttentionBlock& block,
+                                            float* all_parked, char* sent, int first_row, int rows) {
+    constexpr DecodeTile kTile{kHeadDim};
+    const int fours = p.head_dim / 4, thread = static_cast<int>(threadIdx.x), all = rows * fours,
+              share = (all + p.splits - 1) / p.splits;
+    const auto sent_values = [&](int from) { return reinterpret_cast<float4*>(sent) + from * share; };
+    const auto sent_weights = [&](int from) {
+        return reinterpret_cast<float2*>(reinterpret_cast<float4*>(sent) + p.splits * share) + from * share;
+    };
+    if (p.clustered) kit::cluster_wait();  // all blocks have begun
+    for (int i = thread; i < all; i += kTile.kThreads) {
+        const int row = i / fours, column = i % fours * 4;
+        const auto parked = [&](int of) {
+            return DecodeParked<kHeadDim>{all_parked + of * kTile.parked_floats()};
+        };
+        const DecodeFour four = sum_parts(
+            kTile.kWarps, p.scale_log2,
+            [&](int of) { return kit::load(reinterpret_cast<const float2*>(parked(of).weights(row))); },
+            [&](int of) {
+                return kit::load(reinterpret_cast<const float4*>(parked(of).sums(row) + column));
+            });
+        if (!p.clustered) {
+            store_four<T>(p, block, first_row + row, column, four);
+            continue;
+        }
+        const auto to = static_cast<unsigned>(i % p.splits);
+        kit::store(kit::cluster_map(sent_values(block.split), to) + i / p.splits, four.value);
+        kit::store(kit::cluster_map(sent_weights(block.split), to) + i / p.splits, four.weights);
+    }
+    if (!p.clustered) return;
+    kit::cluster_sync();
+    for (int i = thread * p.splits + block.split; i < all; i += kTile.kThreads * p.splits) {
+        const DecodeFour four = sum_parts(
+            p.splits, p.scale_log2, [&](int from) { return kit::load(sent_weights(from) + i / p.splits); },
+            [&](int from) { return kit::load(sent_values(from) + i / p.splits); });
+        store_four<T>(p, block, first_row + i / fours, i % fours * 4, four);
+    }
+}
+
+// What:    out = softmax(scale q kᵀ) v for up to 16 rows of queries a block
+// Mapping: one warp keeps a ring of tiles full; of each tile eight have 16 keys each. Their sums meet in shared memory, then
+//          those of the `splits` blocks of a cluster, each of which stores a part of the rows; or each block stores its own,
+//          for a merge. Sums are added in a fixed order (deterministic)
+// Traffic: k and v once for 16 rows; bound by the memory
+// Needs:   head_dim <= kHeadDim and a multiple of 8, 16-byte aligned rows of q, k and v, boxes of 64 columns by the keys of a
+//          tile (of pages p.page_keys) in the maps, SM 9.0
+template <class T, int kHeadDim>
+__global__ void __launch_bounds__(DecodeTile::kThreads, 1)
+    attention_decode(const AttentionParams p, const __grid_constant__ kit::TensorMap keys,
+                     const __grid_constant__ kit::TensorMap values) {
+    constexpr DecodeTile kTile{kHeadDim};
+    const DecodeShared<kHeadDim> shared;
+    if (threadIdx.x == 0) {
+        kit::tma_prefetch(keys);
+        kit::tma_prefetch(values);
+    }
+    shared.initialise();
+    AttentionBlock block(p, blockIdx.x);
+    kit::dependency_wait();
+    kit::dependents_launch();
+    read_sequence(block, p);
+    const int first_row = block.row_block * kTile.kRows, rows = min(block.rows - first_row, kTile.kRows);
+    if (rows <= 0) return;  // of packed sequences: there is a place more than its sequence has rows for
+    if (p.clustered) kit::cluster_arrive();
+
+    const KeyBounds bounds = key_bounds<true>(p, block, first_row, kTile.kRows);
+    const KeyTiles tiles = tiles_of(p, block, bounds, kTile.keys(), 0);
+    const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32);
+    float* parked = reinterpret_cast<float*>(shared.ring);
+    if (warp == kTile.kWarps) {
+        if (p.block_table != nullptr) {
+            load_pages(shared, p, block, tiles, keys, values);
+        } else if (kit::elect_one()) {
+            load_tiles(shared, block, tiles, keys, values);
+        }
+        __syncwarp();
+    } else {
+        load_queries<T, kHeadDim>(shared.queries, p, block, first_row);
+        DecodeState<kHeadDim> state = {{}, {minus_infinity(), minus_infinity()}, {}};
+        if (p.sinks != nullptr && block.split == 0 && warp == 0) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                const int row = first_row + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * h;
+                begin_at_sink(state.m[h], state.l[h], p, block, min(row, block.rows - 1));
+            }
+        }
+        kit::named_barrier_sync(1, 32 * kTile.kWarps);  // the queries are there
+        attend<T>(state, shared, p, block, tiles, bounds, first_row, warp);
+        kit::named_barrier_sync(1, 32 * kTile.kWarps);  // nobody reads the ring any more
+        park(DecodeParked<kHeadDim>{parked + warp * kTile.parked_floats()}, state);
+    }
+    __syncthreads();
+    finish_rows<T, kHeadDim>(p, block, parked, shared.sent, first_row, rows);
+}
+
+}  // namespace
+}  // namespace weft::inline WEFT_TARGET
