@@ -167,6 +167,7 @@ class Model:
 
 BLOCKS = "norm + modulation + gated residual"
 HEADS = "Q/K norm + rotary"
+MASK = "mask of keys"
 
 MODELS = {
     "flux": Model(
@@ -180,7 +181,11 @@ MODELS = {
         {BLOCKS: 4, HEADS: 4, "norm + modulation": 1, "gemm + swiglu": 4},
         ("to_q", "to_out.0", "linear_in"),
     ),
-    "ltx": Model(_ltx, _ltx_inputs, {BLOCKS: 2, HEADS: 2, "gemm + gelu": 2}),
+    "ltx": Model(
+        _ltx,
+        _ltx_inputs,
+        {MASK: 1, "rotary tables": 1, BLOCKS: 2, f"{HEADS}, {MASK}": 4, "gemm + gelu": 2},
+    ),
     "wan": Model(_wan, _wan_inputs, {BLOCKS: 2, HEADS: 2, "gemm + gelu": 2}),
     "wan_ti2v": Model(
         lambda: _wan(cross_attn_norm=False), _wan_ti2v_inputs, {BLOCKS: 2, HEADS: 2, "gemm + gelu": 2}

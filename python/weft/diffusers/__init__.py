@@ -23,6 +23,7 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+from diffusers import ModelMixin
 from torch import nn
 
 from weft import swap
@@ -67,7 +68,9 @@ def accelerate(pipe_or_model: Any, *, attention: bool = True) -> swap.Report:
         warnings.warn("weft.diffusers replaced nothing: no module is of a class that it knows", stacklevel=2)
     elif attention:
         for row in report.replaced:
-            _attend(whole.get_submodule(row.path))
+            module = whole.get_submodule(row.path)
+            if not isinstance(module, ModelMixin):  # its attentions are replaced one by one, or not at all
+                _attend(module)
     return report
 
 

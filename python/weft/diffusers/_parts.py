@@ -112,7 +112,7 @@ def clipped(x: torch.Tensor) -> torch.Tensor:
 def why_no_heads(attn: nn.Module, processor: str, norms: Sequence[str]) -> str | None:
     """Why an attention's Q/K norms are not weft's to compute; `processor` is the one whose computation this is."""
     return (
-        _why_not_processor(attn, processor)
+        why_not_processor(attn, processor)
         or why_unknown(type(attn.processor))
         or why_no_norm(attn, norms, ("rms",))
         or _why_not_equal(attn, norms)
@@ -128,14 +128,15 @@ def _why_not_equal(attn: nn.Module, norms: Sequence[str]) -> str | None:
     return None
 
 
-def _why_not_processor(attn: Any, processor: str) -> str | None:
+def why_not_processor(attn: Any, processor: str) -> str | None:
+    """Why the computation that an attention asks for is not that of this processor."""
     found = type(attn.processor).__name__
     return None if found == processor else f"its processor is a {found}"
 
 
 def why_not_heads(attn: nn.Module, processor: str, norms: Sequence[str], x: torch.Tensor) -> str | None:
     """Why this call of an attention is its own class's."""
-    reason = _why_not_processor(attn, processor) or why_not_norms(attn, norms)
+    reason = why_not_processor(attn, processor) or why_not_norms(attn, norms)
     if reason is not None:
         return reason
     for name in norms:

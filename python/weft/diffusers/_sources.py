@@ -37,6 +37,8 @@ SOURCES: dict[str, str] = {
     "LTXVideoAttnProcessor": "4b16affa490ac845ad353b67b894968ef54854029b4b6acf68a4005ef2763916",
     "LTXAttention": "876ed535679e188244c64b388bed5c3c02181909193c1fcec294f3cfb9e84223",
     "LTXVideoTransformerBlock": "85106739b17c7ab087deb258d5bcef1e8b74df5049d92bc40af7fffd5c5787e2",
+    "LTXVideoRotaryPosEmbed": "6006453d897f211f619a94c8551974b1aa9b89155c1ed3997f41480490a18309",
+    "LTXVideoTransformer3DModel": "75b757dd9462278fdc3d64f77e780736521dfd00cf3869ba705d1bfed8d8cd21",
     "WanAttnProcessor": "86f9b66312ca9842a2ca6ed71741f14bdd0ba486b14cc573cd4556c36d773214",
     "WanAttention": "5b4f104ee648405d55a476d97a3eb83a918c75000505c986f3c24ffdd968e09b",
     "WanTransformerBlock": "74c452ce5fb4fa4b67ae16feb7d0c9e2e9ecf2891be51ce605c1c352599b3566",
@@ -63,7 +65,13 @@ _MODULES = {
         "Flux2SwiGLU",
         "Flux2FeedForward",
     ),
-    "transformers.transformer_ltx": ("LTXVideoAttnProcessor", "LTXAttention", "LTXVideoTransformerBlock"),
+    "transformers.transformer_ltx": (
+        "LTXVideoAttnProcessor",
+        "LTXAttention",
+        "LTXVideoTransformerBlock",
+        "LTXVideoRotaryPosEmbed",
+        "LTXVideoTransformer3DModel",
+    ),
     "transformers.transformer_wan": ("WanAttnProcessor", "WanAttention", "WanTransformerBlock"),
     "transformers.transformer_qwenimage": ("QwenDoubleStreamAttnProcessor2_0", "QwenImageTransformerBlock"),
 }

@@ -1,14 +1,20 @@
-"""LTX-Video and Wan: Q/K norms across heads, cross-attention to the text, modulation from a table of the block."""
+"""LTX-Video and Wan: Q/K norms across heads, cross-attention to the text, modulation from a table of the block.
+
+What all blocks of LTX-Video have in common is made once a step: the mask of the text's keys by the model, the tables of
+the rotation by the module that computes them.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from weft import swap
+from weft.diffusers import _backend
 from weft.diffusers._parts import (
     added,
     attended,
@@ -20,41 +26,121 @@ from weft.diffusers._parts import (
     why_no_norm,
     why_not_heads,
     why_not_norms,
+    why_not_processor,
 )
 from weft.diffusers._sources import recipe
 
 QKV = ("to_q", "to_k", "to_v")
 NORMS = ("norm_q", "norm_k")
 
-_halves: Any = WeakTensorKeyDictionary()
+# Rotation of LTX-Video: tables [batch, tokens, heads · head_dim] that have each number twice. qk_norm_rope takes each
+# once, side by side, because it loads vectors of them: a view of every other number is none.
+
+_HALF = "_weft_half"  # of such a table, every other number: an attribute of the tensor, which compiled blocks see too
+
+
+@functools.cache
+def _ltx_tables(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The rotary embedding's forward, which gives its tables their halves: once a step, not in each block."""
+
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        tables = plain(self, *args, **kwargs)
+        for twice in tables:
+            setattr(twice, _HALF, twice[..., ::2].contiguous())
+        return tables
+
+    return forward
 
 
 def _half(twice: torch.Tensor, heads: int) -> torch.Tensor:
-    """A table [batch, tokens, heads · head_dim] that has each number twice, as [batch, tokens, heads, head_dim / 2].
-
-    All blocks of a model get the same table: outside of a graph the copy is made once.
-    """
-    traced = torch.compiler.is_compiling()
-    half: torch.Tensor | None = None if traced else _halves.get(twice)
+    """A table as [batch, tokens, heads, head_dim / 2]; a copy, where the table comes from somewhere else."""
+    half: torch.Tensor | None = getattr(twice, _HALF, None)
     if half is None:
-        half = twice[..., ::2].unflatten(2, (heads, -1)).contiguous()
-        if not traced:
-            _halves[twice] = half
-    return half
+        half = twice[..., ::2].contiguous()
+        if not torch.compiler.is_compiling():  # the next block gets the same table
+            setattr(twice, _HALF, half)
+    by_head: torch.Tensor = half.unflatten(2, (heads, -1))
+    return by_head
+
+
+# The mask of LTX-Video's cross-attention. The model makes an additive one of the tokenizer's, and whether such a mask
+# only shows and hides keys is in its values, which nobody sees in a graph.
+
+
+@functools.cache
+def _ltx_model(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The model's forward, with a mask [batch, 1, keys] that says of each key whether it is seen.
+
+    Of one with two axes the library makes another that adds -10000 to the scores of hidden keys; one with three axes it
+    hands to its blocks as it is. exp(score - 10000) is 0 in fp32 beside any key that is seen, so the weights are the
+    same. Where no key is, the sum shifts all scores alike and hides none of them, and neither does this.
+    """
+
+    def forward(
+        self: nn.Module, hidden_states: Any, encoder_hidden_states: Any, timestep: Any,
+        encoder_attention_mask: torch.Tensor, *args: Any, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        seen = encoder_attention_mask > 0
+        seen = (seen | ~seen.any(1, keepdim=True))[:, None]
+        return plain(self, hidden_states, encoder_hidden_states, timestep, seen, *args, **kwargs)
+
+    return forward
+
+
+def _why_not_ltx_model(
+    self: Any,
+    hidden_states: Any,
+    encoder_hidden_states: Any,
+    timestep: Any,
+    encoder_attention_mask: torch.Tensor | None = None,
+    *_: Any,
+    **__: Any,
+) -> str | None:
+    mask = encoder_attention_mask
+    if mask is None:
+        return "no mask of the text"
+    if mask.dim() != 2 or mask.is_floating_point():
+        return f"a mask of {mask.dtype} and {mask.dim()} axes, which may say more than that a key is seen"
+    for block in self.transformer_blocks:
+        reason = _why_not_seen(block.attn2)
+        if reason is not None:
+            return f"attn2: {reason}"
+    return None
+
+
+def _why_not_seen(attn: Any) -> str | None:
+    """Why a cross-attention is to have the library's additive mask."""
+    if not hasattr(attn, "_weft_processor"):
+        return "it is none of weft's"
+    reason = why_not_processor(attn, attn._weft_processor)
+    if reason is not None:
+        return reason
+    if attn.processor._attention_backend != _backend.NAME:
+        return "its attention is not weft's"
+    if attn.processor._parallel_config is not None:
+        return "context parallelism: each process has the mask of its own keys"
+    return None
 
 
 def _ltx_attention(
     self: Any,
     hidden_states: torch.Tensor,
-    encoder_hidden_states: None = None,
-    attention_mask: None = None,
+    encoder_hidden_states: torch.Tensor | None = None,
+    attention_mask: torch.Tensor | None = None,
     image_rotary_emb: Any = None,
     **_: Any,
 ) -> torch.Tensor:
-    q, k, v = projected(self, hidden_states, QKV, "to_qkv", self.head_dim)
-    cos, sin = (_half(part, q.shape[2]) for part in image_rotary_emb)
-    q, k = turned((self.norm_q, self.norm_k), q, k, {"head_cos": cos, "head_sin": sin}, "row")
-    out: torch.Tensor = self.to_out[1](self.to_out[0](attended(self, q, k, v)))
+    if encoder_hidden_states is None:
+        q, k, v = projected(self, hidden_states, QKV, "to_qkv", self.head_dim)
+        cos, sin = (_half(part, q.shape[2]) for part in image_rotary_emb)
+        q, k = turned((self.norm_q, self.norm_k), q, k, {"head_cos": cos, "head_sin": sin}, "row")
+        mask = None
+    else:
+        q, k = self.norm_q(self.to_q(hidden_states)), self.norm_k(self.to_k(encoder_hidden_states))
+        v = self.to_v(encoder_hidden_states)
+        q, k, v = (part.unflatten(2, (-1, self.head_dim)) for part in (q, k, v))
+        mask = None if attention_mask is None else attention_mask[:, None]
+    out: torch.Tensor = self.to_out[1](self.to_out[0](attended(self, q, k, v, mask)))
     return out
 
 
@@ -73,9 +159,24 @@ def _wan_attention(
     return out
 
 
+def _given(self: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What an attention is called with beside its tokens, by name."""
+    names = ("encoder_hidden_states", "attention_mask", self._weft_rotary)
+    return dict(zip(names, args, strict=False)) | dict(kwargs)
+
+
+def _why_not_ltx_attention(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> str | None:
+    given = {name: value for name, value in _given(self, args, kwargs).items() if value is not None}
+    if set(given) == {"encoder_hidden_states", "attention_mask"}:
+        text, mask = given["encoder_hidden_states"], given["attention_mask"]
+        if mask.dtype == torch.bool and mask.shape == (text.shape[0], 1, text.shape[1]):
+            return why_not_processor(self, self._weft_processor)
+    return _why_not_attention(self, hidden_states, *args, **kwargs)
+
+
 def _why_not_attention(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> str | None:
     names = ("encoder_hidden_states", "attention_mask", self._weft_rotary)
-    given = dict(zip(names, args, strict=False)) | kwargs
+    given = _given(self, args, kwargs)
     if given.get("encoder_hidden_states") is not None or given.get(self._weft_rotary) is None:
         return "cross-attention: other tokens have the keys, and nothing turns"
     if given.get("attention_mask") is not None:
@@ -145,10 +246,22 @@ def _why_not_wan_block(self: Any, *_: Any, **__: Any) -> str | None:
     return why_not_norms(self, _wan_norms(self))
 
 
+def _prepare_ltx_model(model: nn.Module) -> swap.Swap | str:
+    base = type(model)
+    made = swap.subclass(base, _ltx_model(base.forward), _why_not_ltx_model)
+    # Pipelines write down which module their models' classes are from, to find them there again.
+    return swap.Swap(made, {"__module__": base.__module__})
+
+
+def _prepare_ltx_tables(rope: nn.Module) -> swap.Swap | str:
+    base = type(rope)
+    return swap.Swap(swap.subclass(base, _ltx_tables(base.forward)))
+
+
 def _prepare_ltx_attention(attn: Any) -> swap.Swap | str:
     if attn.norm_q.normalized_shape != attn.norm_k.normalized_shape:
         return "fewer heads of keys than of queries"
-    made = swap.subclass(type(attn), _ltx_attention, _why_not_attention)
+    made = swap.subclass(type(attn), _ltx_attention, _why_not_ltx_attention)
     values = {"_weft_processor": "LTXVideoAttnProcessor", "_weft_rotary": "image_rotary_emb"}
     return why_no_heads(attn, "LTXVideoAttnProcessor", NORMS) or swap.Swap(made, values)
 
@@ -175,7 +288,9 @@ _LTX = "diffusers.models.transformers.transformer_ltx."
 _WAN = "diffusers.models.transformers.transformer_wan."
 
 RECIPES = (
-    recipe("Q/K norm + rotary", _LTX + "LTXAttention", _prepare_ltx_attention),
+    recipe("mask of keys", _LTX + "LTXVideoTransformer3DModel", _prepare_ltx_model),
+    recipe("rotary tables", _LTX + "LTXVideoRotaryPosEmbed", _prepare_ltx_tables),
+    recipe("Q/K norm + rotary, mask of keys", _LTX + "LTXAttention", _prepare_ltx_attention),
     recipe("norm + modulation + gated residual", _LTX + "LTXVideoTransformerBlock", _prepare_ltx_block),
     recipe("Q/K norm + rotary", _WAN + "WanAttention", _prepare_wan_attention),
     recipe("norm + modulation + gated residual", _WAN + "WanTransformerBlock", _prepare_wan_block),

@@ -19,6 +19,25 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu_tanh": functools.partial(nn.functional.gelu, approximate="tanh"),
     "gelu_erf": nn.functional.gelu,
 }
+FEW = 64  # rows of a product, up to which weft's own is the faster one
+
+
+# Products of few tokens.
+
+
+def product(self: Any, name: str, x: torch.Tensor) -> torch.Tensor:
+    """What the Linear of this name makes of x: of few rows a product of weft's, else a call of the module.
+
+    A decode step waits for weights alone: weft's kernels begin to read them while the kernel before still runs, and
+    sum their shares of k in the same launch. Many rows are the module's by design, so no report counts them.
+    """
+    linear = getattr(self, name)
+    if self._weft_rounding == "fused" and x.numel() <= FEW * x.shape[-1]:
+        reason = swap.why_not_eaten(linear)
+        if reason is None:
+            return weft.gemm(x.contiguous(), linear.weight, bias=linear.bias)  # type: ignore[no-any-return]
+        swap.handed_on(self, f"{name} is a call of its own: {reason}")
+    return linear(x)  # type: ignore[no-any-return]
 
 
 # Norms: alone, or after the sum with a residual that the block hands over.
@@ -97,10 +116,10 @@ def mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
         reason = swap.why_not_eaten(gate) or swap.why_not_eaten(up)
         if reason is None:
             options = dict(bias=gate.bias, up_bias=up.bias, activation=self._weft_activation)
-            return self.down_proj(weft.gemm(x, gate.weight, up=up.weight, **options))  # type: ignore[no-any-return]
+            return product(self, "down_proj", weft.gemm(x, gate.weight, up=up.weight, **options))
         swap.handed_on(self, f"gate and up are two products: {reason}")
     options = dict(activation=self._weft_activation, rounding=self._weft_rounding)
-    return self.down_proj(weft.gated_activation(gate=gate(x), up=up(x), **options))  # type: ignore[no-any-return]
+    return product(self, "down_proj", weft.gated_activation(gate=gate(x), up=up(x), **options))
 
 
 # Attention: the norm of queries and keys and their rotation are one call.
@@ -174,7 +193,7 @@ def attention(base: Any, extras: tuple[tuple[str, str], ...]) -> Callable[..., A
         **rest: Any,
     ) -> tuple[torch.Tensor, Any]:
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
-        q, k, v = (part(hidden_states).view(heads) for part in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (product(self, name, hidden_states).view(heads) for name in ("q_proj", "k_proj", "v_proj"))
         q, k = _turned(self, q, k, *position_embeddings)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         if past_key_values is not None:
@@ -184,7 +203,7 @@ def attention(base: Any, extras: tuple[tuple[str, str], ...]) -> Callable[..., A
             rest[name] = _attribute(self, attribute)
         dropout = self.attention_dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **rest)
-        return self.o_proj(out.reshape(*heads[:-2], -1).contiguous()), weights
+        return product(self, "o_proj", out.reshape(*heads[:-2], -1).contiguous()), weights
 
     return forward
 

@@ -93,13 +93,13 @@ def _mlp(rounding: Rounding, module: Any) -> swap.Swap | str:
         if declined is not None:
             return declined
     cls = swap.subclass(type(module), _blocks.mlp)
-    covers = ("gate_proj", "up_proj") if rounding == "fused" else ()
+    covers = ("gate_proj", "up_proj", "down_proj") if rounding == "fused" else ()
     return swap.Swap(cls, {"_weft_activation": activation, "_weft_rounding": rounding}, covers)
 
 
 def _attention(family: Family, rounding: Rounding, module: Any) -> swap.Swap | str:
     attributes: dict[str, Any] = {"_weft_rounding": rounding, "_weft_head_norm": hasattr(module, "q_norm")}
-    covers: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj") if rounding == "fused" else ()
     if attributes["_weft_head_norm"]:
         found = [swap.read_norm(module.q_norm), swap.read_norm(module.k_norm)]
         for norm in found:
@@ -108,7 +108,7 @@ def _attention(family: Family, rounding: Rounding, module: Any) -> swap.Swap | s
         if found[0] != found[1] or found[0].kind != "rms":  # type: ignore[union-attr]
             return "the norms of its queries and keys differ, or are no RMS norms"
         attributes |= {"_weft_offset": found[0].weight_offset, "_weft_eps": found[0].eps}  # type: ignore[union-attr]
-        covers = ("q_norm", "k_norm") if rounding == "fused" else ()
+        covers += ("q_norm", "k_norm") if rounding == "fused" else ()
     where = _on_module(module)
     if where is not None:
         heads, table = (

@@ -1,0 +1,118 @@
+"""The products of weft.transformers: which Linears' weights weft.gemm reads, and which Linears are called."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.integrations import models
+from tests.integrations.models import FP32, IDS, changed
+
+pytest.importorskip("accelerate")
+
+import peft
+import weft.transformers
+from weft import swap
+from weft.swap._recipe import TRACED_PASSES
+
+EVERY = pytest.mark.parametrize("name", models.FAMILIES)
+ATTENTION = [f"self_attn.{name}_proj" for name in "qkvo"]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counts():
+    TRACED_PASSES.clear()
+    torch.compiler.reset()
+
+
+def multiplied(model, monkeypatch):
+    """The list that gets the path of each Linear whose weight comes to weft.gemm, as its `b`."""
+    paths = {id(part.weight): path for path, part in model.named_modules() if isinstance(part, nn.Linear)}
+    found, own = [], weft.gemm
+
+    def gemm(x, weight, **options):
+        found.append(paths[id(weight)])
+        return own(x, weight, **options)
+
+    monkeypatch.setattr(weft, "gemm", gemm)
+    return found
+
+
+@EVERY
+def test_products_of_few_tokens(name, monkeypatch):
+    """64 rows and fewer are weft's; more are the modules', but for gate and up; neither is a call handed on."""
+    model = models.build(name, num_hidden_layers=1)
+    ids = {rows: models.tokens(batch, rows // batch) for rows, batch in ((2, 2), (64, 2), (65, 5))}
+    expected = {rows: models.logits(model, ids[rows]) for rows in ids}
+    report = weft.transformers.accelerate(model)
+    found = multiplied(model, monkeypatch)
+    for rows, linears in (
+        (2, [*ATTENTION, "mlp.gate_proj", "mlp.down_proj"]),
+        (64, [*ATTENTION, "mlp.gate_proj", "mlp.down_proj"]),
+        (65, ["mlp.gate_proj"]),
+    ):
+        found.clear()
+        assert changed(models.logits(model, ids[rows]), expected[rows]) < FP32
+        assert found == [f"model.layers.0.{linear}" for linear in linears], rows
+    assert report.passed() == {}
+
+    swap.undo(model)
+    weft.transformers.accelerate(model, rounding="eager")
+    found.clear()
+    models.logits(model, ids[2])
+    assert found == []
+
+
+@pytest.mark.parametrize("kind", ["adapter", "hook"])
+def test_few_tokens_of_a_linear_that_does_more(kind, monkeypatch):
+    """An adapter and a hook take part in the products of single Linears, and the report says whose."""
+    model = models.build("qwen3", num_hidden_layers=1)
+    part = model.model.layers[0]
+    called = []
+    if kind == "adapter":
+        config = peft.LoraConfig(r=4, target_modules=["o_proj", "down_proj"], init_lora_weights=False)
+        peft.inject_adapter_in_model(config, model.model)
+        reason = "it is a Linear, not nn.Linear"
+    else:
+        for linear in (part.self_attn.o_proj, part.mlp.down_proj):
+            linear.register_forward_hook(lambda *_: called.append(1))
+        reason = "hooks run around it"
+    expected = models.logits(model, IDS)
+    report = weft.transformers.accelerate(model)
+    found = multiplied(model, monkeypatch)
+    assert changed(models.logits(model, IDS), expected) < FP32
+    assert found == [f"model.layers.0.{linear}" for linear in (*ATTENTION[:3], "mlp.gate_proj")]
+    assert len(called) == (4 if kind == "hook" else 0)
+    assert report.passed() == {
+        f"model.layers.0.{path}": {f"{linear} is a call of its own: {reason}": 1}
+        for path, linear in (("self_attn", "o_proj"), ("mlp", "down_proj"))
+    }
+
+
+def test_compiled_products_of_few_tokens(monkeypatch):
+    """One graph has weft's products, another the modules': the rows decide while it is traced."""
+    model = models.build("qwen2", num_hidden_layers=1)
+    weft.transformers.accelerate(model)
+    found = multiplied(model, monkeypatch)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for ids, count in ((IDS, 6), (models.tokens(5, 13), 1)):
+        expected = models.logits(model, ids, use_cache=False)
+        found.clear()
+        assert changed(models.logits(compiled, ids, use_cache=False), expected) < FP32
+        assert len(found) == count
+
+
+def test_rows_that_do_not_fold(monkeypatch):
+    """An attention by itself takes what a Linear takes: tokens of any strides."""
+    model = models.build("llama", num_hidden_layers=1)
+    attention = model.model.layers[0].self_attn
+    wide = torch.randn(2, 5, 64, device=IDS.device)[:, ::2]
+    angles = torch.randn(1, 3, 8, device=IDS.device).repeat(1, 1, 2)
+    with torch.no_grad():
+        expected = attention(wide, (angles.cos(), angles.sin()))[0]
+        report = weft.transformers.accelerate(model)
+        found = multiplied(model, monkeypatch)
+        assert changed(attention(wide, (angles.cos(), angles.sin()))[0], expected) < FP32
+    assert report.calls()["model.layers.0.self_attn"] == 1
+    assert len(found) == 4
