@@ -34,7 +34,7 @@ struct DecodeShared {
         landed = reinterpret_cast<kit::Mbarrier*>(sent + kTile.sent_bytes());
         empty = landed + kTile.slots();
     }
-    __device__ void initialise() const {
+    __device__ void initialise(const AttentionParams& p) const {
         if (threadIdx.x == 0) {
             for (int slot = 0; slot < kTile.slots(); ++slot) {
                 kit::mbarrier_init(&landed[slot], 1);
@@ -43,6 +43,7 @@ struct DecodeShared {
             kit::fence_mbarrier_init();
         }
         __syncthreads();
+        if (p.clustered) kit::cluster_arrive();
     }
     __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
     __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
@@ -199,20 +200,29 @@ __device__ __forceinline__ void store_four(const AttentionParams& p, const Atten
                       kit::from_floats<T>(value), 4, p.vector_out);
 }
 
-// The sums of a block's warps. A block alone stores what they come to; those of a cluster send it to each other, and each
-// stores every so many-th four columns. `sent`: where they find it.
+// Sums that the blocks of a cluster send each other: of every `splits`-th four columns, which are one block's to store.
+template <int kHeadDim>
+struct DecodeSent {
+    char* memory;
+    int splits, share;  // blocks; fours of each
+
+    __device__ DecodeSent(const AttentionParams& p, char* memory, int rows)
+        : memory(memory), splits(p.splits), share((rows * p.head_dim / 4 + p.splits - 1) / p.splits) {}
+    // Those from block `from`.
+    __device__ float4* values(int from) const { return reinterpret_cast<float4*>(memory) + from * share; }
+    __device__ float2* weights(int from) const {
+        return reinterpret_cast<float2*>(values(splits)) + from * share;
+    }
+};
+
+// By the warps that compute: what their sums come to. A block alone stores it; those of a cluster send it to each other.
 template <class T, int kHeadDim>
-__device__ __forceinline__ void finish_rows(const AttentionParams& p, const AttentionBlock& block,
-                                            float* all_parked, char* sent, int first_row, int rows) {
+__device__ __forceinline__ void sum_warps(const AttentionParams& p, const AttentionBlock& block,
+                                          float* all_parked, const DecodeSent<kHeadDim>& sent, int first_row,
+                                          int rows) {
     constexpr DecodeTile kTile{kHeadDim};
-    const int fours = p.head_dim / 4, thread = static_cast<int>(threadIdx.x), all = rows * fours,
-              share = (all + p.splits - 1) / p.splits;
-    const auto sent_values = [&](int from) { return reinterpret_cast<float4*>(sent) + from * share; };
-    const auto sent_weights = [&](int from) {
-        return reinterpret_cast<float2*>(reinterpret_cast<float4*>(sent) + p.splits * share) + from * share;
-    };
-    if (p.clustered) kit::cluster_wait();  // all blocks have begun
-    for (int i = thread; i < all; i += kTile.kThreads) {
+    const int fours = p.head_dim / 4, all = rows * fours;
+    for (int i = static_cast<int>(threadIdx.x); i < all; i += 32 * kTile.kWarps) {
         const int row = i / fours, column = i % fours * 4;
         const auto parked = [&](int of) {
             return DecodeParked<kHeadDim>{all_parked + of * kTile.parked_floats()};
@@ -228,15 +238,21 @@ __device__ __forceinline__ void finish_rows(const AttentionParams& p, const Atte
             continue;
         }
         const auto to = static_cast<unsigned>(i % p.splits);
-        kit::store(kit::cluster_map(sent_values(block.split), to) + i / p.splits, four.value);
-        kit::store(kit::cluster_map(sent_weights(block.split), to) + i / p.splits, four.weights);
+        kit::store(kit::cluster_map(sent.values(block.split), to) + i / p.splits, four.value);
+        kit::store(kit::cluster_map(sent.weights(block.split), to) + i / p.splits, four.weights);
     }
-    if (!p.clustered) return;
-    kit::cluster_sync();
-    for (int i = thread * p.splits + block.split; i < all; i += kTile.kThreads * p.splits) {
+}
+
+// Of a cluster's sums those that this block stores.
+template <class T, int kHeadDim>
+__device__ __forceinline__ void sum_blocks(const AttentionParams& p, const AttentionBlock& block,
+                                           const DecodeSent<kHeadDim>& sent, int first_row, int rows) {
+    const int fours = p.head_dim / 4;
+    for (int i = static_cast<int>(threadIdx.x) * p.splits + block.split; i < rows * fours;
+         i += DecodeTile::kThreads * p.splits) {
         const DecodeFour four = sum_parts(
-            p.splits, p.scale_log2, [&](int from) { return kit::load(sent_weights(from) + i / p.splits); },
-            [&](int from) { return kit::load(sent_values(from) + i / p.splits); });
+            p.splits, p.scale_log2, [&](int from) { return kit::load(sent.weights(from) + i / p.splits); },
+            [&](int from) { return kit::load(sent.values(from) + i / p.splits); });
         store_four<T>(p, block, first_row + i / fours, i % fours * 4, four);
     }
 }
@@ -258,19 +274,19 @@ __global__ void __launch_bounds__(DecodeTile::kThreads, 1)
         kit::tma_prefetch(keys);
         kit::tma_prefetch(values);
     }
-    shared.initialise();
+    shared.initialise(p);
     AttentionBlock block(p, blockIdx.x);
     kit::dependency_wait();
     kit::dependents_launch();
+    if (p.clustered) kit::cluster_wait();  // all blocks have begun
     read_sequence(block, p);
     const int first_row = block.row_block * kTile.kRows, rows = min(block.rows - first_row, kTile.kRows);
     if (rows <= 0) return;  // of packed sequences: there is a place more than its sequence has rows for
-    if (p.clustered) kit::cluster_arrive();
 
     const KeyBounds bounds = key_bounds<true>(p, block, first_row, kTile.kRows);
     const KeyTiles tiles = tiles_of(p, block, bounds, kTile.keys(), 0);
     const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32);
-    float* parked = reinterpret_cast<float*>(shared.ring);
+    const DecodeSent<kHeadDim> sent(p, shared.sent, rows);
     if (warp == kTile.kWarps) {
         if (p.block_table != nullptr) {
             load_pages(shared, p, block, tiles, keys, values);
@@ -291,10 +307,14 @@ __global__ void __launch_bounds__(DecodeTile::kThreads, 1)
         kit::named_barrier_sync(1, 32 * kTile.kWarps);  // the queries are there
         attend<T>(state, shared, p, block, tiles, bounds, first_row, warp);
         kit::named_barrier_sync(1, 32 * kTile.kWarps);  // nobody reads the ring any more
+        float* parked = reinterpret_cast<float*>(shared.ring);
         park(DecodeParked<kHeadDim>{parked + warp * kTile.parked_floats()}, state);
+        kit::named_barrier_sync(1, 32 * kTile.kWarps);
+        sum_warps<T>(p, block, parked, sent, first_row, rows);
     }
-    __syncthreads();
-    finish_rows<T, kHeadDim>(p, block, parked, shared.sent, first_row, rows);
+    if (!p.clustered) return;
+    kit::cluster_sync();
+    sum_blocks<T>(p, block, sent, first_row, rows);
 }
 
 }  // namespace
