@@ -116,3 +116,25 @@ def test_rows_that_do_not_fold(monkeypatch):
         assert changed(attention(wide, (angles.cos(), angles.sin()))[0], expected) < FP32
     assert report.calls()["model.layers.0.self_attn"] == 1
     assert len(found) == 4
+
+
+def test_the_residual_of_a_block_is_part_of_its_last_product(monkeypatch):
+    """Of few rows; a call that is the module's own, here for a gradient, adds it itself."""
+    model = models.build("llama", num_hidden_layers=1)
+    ids = models.tokens(2, 2)
+    expected = models.logits(model, ids)
+    weft.transformers.accelerate(model)
+    residuals, own = [], weft.gemm
+
+    def gemm(x, weight, **options):
+        residuals.append(options.get("residual") is not None)
+        return own(x, weight, **options)
+
+    monkeypatch.setattr(weft, "gemm", gemm)
+    assert changed(models.logits(model, ids), expected) < FP32
+    assert residuals == [False] * 5 + [True]  # the last is down_proj's
+    mlp, part = model.model.layers[0].mlp, torch.randn(1, 3, model.config.hidden_size)
+    with torch.enable_grad():
+        part.requires_grad_()
+        got = mlp(part, residual=part)
+        torch.testing.assert_close(got, part + type(mlp).__mro__[1].forward(mlp, part))

@@ -25,19 +25,21 @@ FEW = 64  # rows of a product, up to which weft's own is the faster one
 # Products of few tokens.
 
 
-def product(self: Any, name: str, x: torch.Tensor) -> torch.Tensor:
+def product(self: Any, name: str, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
     """What the Linear of this name makes of x: of few rows a product of weft's, else a call of the module.
 
-    A decode step waits for weights alone: weft's kernels begin to read them while the kernel before still runs, and
-    sum their shares of k in the same launch. Many rows are the module's by design, so no report counts them.
+    A decode step waits for weights alone: weft's kernels begin to read them while the kernel before still runs, sum
+    their shares of k in the same launch, and add a residual to what they store. Many rows are the module's by design,
+    so no report counts them.
     """
     linear = getattr(self, name)
     if self._weft_rounding == "fused" and x.numel() <= FEW * x.shape[-1]:
         reason = swap.why_not_eaten(linear)
         if reason is None:
-            return weft.gemm(x.contiguous(), linear.weight, bias=linear.bias)  # type: ignore[no-any-return]
+            return weft.gemm(x.contiguous(), linear.weight, bias=linear.bias, residual=residual)  # type: ignore[no-any-return]
         swap.handed_on(self, f"{name} is a call of its own: {reason}")
-    return linear(x)  # type: ignore[no-any-return]
+    out: torch.Tensor = linear(x)
+    return out if residual is None else residual + out
 
 
 # Norms: alone, or after the sum with a residual that the block hands over.
@@ -95,6 +97,8 @@ def pre_norm_block(self: Any, hidden_states: torch.Tensor, **rest: Any) -> torch
     """Llama's order: a norm before each half."""
     mixed = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **rest)[0]
     normed, total = self.post_attention_layernorm(mixed, residual=hidden_states)
+    if takes_residual(self.mlp):
+        return self.mlp(normed, residual=total)  # type: ignore[no-any-return]
     return total + self.mlp(normed)  # type: ignore[no-any-return]
 
 
@@ -110,16 +114,27 @@ def sandwich_block(self: Any, hidden_states: torch.Tensor, **rest: Any) -> torch
 # Feed-forward.
 
 
-def mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
+def mlp(self: Any, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
     gate, up = self.gate_proj, self.up_proj
     if self._weft_rounding == "fused":
         reason = swap.why_not_eaten(gate) or swap.why_not_eaten(up)
         if reason is None:
             options = dict(bias=gate.bias, up_bias=up.bias, activation=self._weft_activation)
-            return product(self, "down_proj", weft.gemm(x, gate.weight, up=up.weight, **options))
+            return product(self, "down_proj", weft.gemm(x, gate.weight, up=up.weight, **options), residual)
         swap.handed_on(self, f"gate and up are two products: {reason}")
     options = dict(activation=self._weft_activation, rounding=self._weft_rounding)
-    return product(self, "down_proj", weft.gated_activation(gate=gate(x), up=up(x), **options))
+    return product(self, "down_proj", weft.gated_activation(gate=gate(x), up=up(x), **options), residual)
+
+
+@functools.cache
+def plain_mlp(base: Any) -> Callable[..., Any]:
+    """The base's forward, for a residual too."""
+
+    def forward(self: nn.Module, x: torch.Tensor, residual: torch.Tensor | None = None) -> Any:
+        out = base.forward(self, x)
+        return out if residual is None else residual + out
+
+    return forward
 
 
 # Attention: the norm of queries and keys and their rotation are one call.

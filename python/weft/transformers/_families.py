@@ -92,7 +92,8 @@ def _mlp(rounding: Rounding, module: Any) -> swap.Swap | str:
         )
         if declined is not None:
             return declined
-    cls = swap.subclass(type(module), _blocks.mlp)
+    base: Any = type(module)
+    cls = swap.subclass(base, _blocks.mlp, otherwise=_blocks.plain_mlp(base))
     covers = ("gate_proj", "up_proj", "down_proj") if rounding == "fused" else ()
     return swap.Swap(cls, {"_weft_activation": activation, "_weft_rounding": rounding}, covers)
 
