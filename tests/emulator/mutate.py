@@ -34,7 +34,8 @@ FINDS = {
     "gone": r"block has ended|AddressSanitizer: heap-use-after-free",
     "dependency": r"dependency_wait",
     "alignment": r"misaligned|not a multiple of",
-    "barrier": r"divergent|deadlock|no initialised mbarrier|half arrived|middle of a phase|released twice",
+    "barrier": r"divergent|deadlock|no initialised mbarrier|half arrived|middle of a phase|released twice"
+    r"|between cluster_arrive and cluster_wait",
     "stream": r"on another stream",
     "operation": r"on its way|is still read by|the block ends while|after the operation was issued",
     "transactions": r"bytes of transactions|an arrival too many|too few bytes",
