@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -124,11 +126,11 @@ def test_the_residual_of_a_block_is_part_of_its_last_product(monkeypatch):
     ids = models.tokens(2, 2)
     expected = models.logits(model, ids)
     weft.transformers.accelerate(model)
-    residuals, own = [], weft.gemm
+    residuals, product = [], weft.gemm
 
     def gemm(x, weight, **options):
         residuals.append(options.get("residual") is not None)
-        return own(x, weight, **options)
+        return product(x, weight, **options)
 
     monkeypatch.setattr(weft, "gemm", gemm)
     assert changed(models.logits(model, ids), expected) < FP32
@@ -137,4 +139,5 @@ def test_the_residual_of_a_block_is_part_of_its_last_product(monkeypatch):
     with torch.enable_grad():
         part.requires_grad_()
         got = mlp(part, residual=part)
-        torch.testing.assert_close(got, part + type(mlp).__mro__[1].forward(mlp, part))
+        own: Any = type(mlp).__mro__[1]
+        torch.testing.assert_close(got, part + own.forward(mlp, part))
