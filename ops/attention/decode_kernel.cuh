@@ -20,12 +20,11 @@ struct DecodeSlot {
 
 // The parts of a block's shared memory.
 template <int kHeadDim>
-struct DecodeShared {
-    static constexpr DecodeTile kTile{kHeadDim};
-    char* ring;
+struct DecodeShared : TileSlots<DecodeTile{kHeadDim}> {
+    using Slots = TileSlots<DecodeTile{kHeadDim}>;
+    using Slots::kTile, Slots::ring, Slots::landed, Slots::empty;
     uint4* queries;
-    char* sent;                     // by the blocks of the cluster
-    kit::Mbarrier *landed, *empty;  // one a slot
+    char* sent;  // by the blocks of the cluster
 
     __device__ DecodeShared() {
         ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
@@ -44,13 +43,6 @@ struct DecodeShared {
         }
         __syncthreads();
         if (p.clustered) kit::cluster_arrive();
-    }
-    __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
-    __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
-    // Waits until `item` may be brought: nobody uses the one before it in its slot.
-    __device__ void wait_empty(int item) const {
-        if (item >= kTile.slots())
-            kit::mbarrier_wait(&empty[item % kTile.slots()], parity(item - kTile.slots()));
     }
     // By a warp: its rows of the item in a slot, until it releases it.
     __device__ DecodePieces<kHeadDim> await(const DecodeSlot& at, int warp) const {

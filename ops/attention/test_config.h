@@ -24,6 +24,19 @@ inline attention::Config config_of(const std::string& line, const char* device) 
     return config;
 }
 
+// Why a kernel declines a call, or "accepts".
+inline std::string reason_of(const char* (*decline)(const Attention&, const DeviceInfo&),
+                             const std::string& line, const char* device) {
+    Case c = Case::parse(line);
+    c.infer();
+    std::string why;
+    c.with_call(kCuda, [&](const void* call) {
+        const char* said = decline(*static_cast<const Attention*>(call), *find_device(device));
+        why = said == nullptr ? "accepts" : said;
+    });
+    return why;
+}
+
 // flash_decode leaves calls that fill the card to another: here none does.
 inline Context context_of(Device device, const std::string& implementation) {
     Context context = context_for(*find_op("attention"), device, implementation);

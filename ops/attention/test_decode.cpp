@@ -15,15 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string reason(const std::string& line, const char* device = "h200") {
-    Case c = Case::parse("attention " + line);
-    c.infer();
-    std::string why;
-    c.with_call(kCuda, [&](const void* call) {
-        const char* said =
-            attention::decline_decode(*static_cast<const Attention*>(call), *find_device(device));
-        why = said == nullptr ? "accepts" : said;
-    });
-    return why;
+    return test::reason_of(attention::decline_decode, "attention " + line, device);
 }
 
 TEST(AttentionDecode, TakesFewRows) {

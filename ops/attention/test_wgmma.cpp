@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/attention/test_config.h"
 #include "ops/attention/wgmma.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
@@ -16,20 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Case parsed(const char* line) {
-    Case c = Case::parse(line);
-    c.infer();
-    return c;
-}
-
 std::string reason(const char* line, const char* device = "h200") {
-    std::string why;
-    parsed(line).with_call(kCuda, [&](const void* call) {
-        const char* said =
-            attention::decline_wgmma(*static_cast<const Attention*>(call), *find_device(device));
-        why = said == nullptr ? "accepts" : said;
-    });
-    return why;
+    return test::reason_of(attention::decline_wgmma, line, device);
 }
 
 TEST(AttentionWgmma, SaysWhatItTakes) {

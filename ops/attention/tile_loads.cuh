@@ -1,7 +1,6 @@
 // Attention: tiles of keys and values that the copy engine brings.
 //
-// A ring of slots in shared memory takes them: items alternate, keys of a tile, then its values. What holds the ring is a
-// Shared, with the tile's sizes (kTile), `landed` of each slot, slot(item), parity(item) and wait_empty(item).
+// A ring of slots in shared memory takes them: items alternate, keys of a tile, then its values.
 #pragma once
 
 #include "kit/ptx/mbarrier.cuh"
@@ -10,6 +9,22 @@
 
 namespace weft::inline WEFT_TARGET {
 namespace {
+
+// The ring, of tiles of this kind. Who uses an item releases its slot at `empty`.
+template <auto kOfTile>
+struct TileSlots {
+    static constexpr auto kTile = kOfTile;
+    char* ring;
+    kit::Mbarrier *landed, *empty;  // one a slot
+
+    __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
+    __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
+    // Waits until `item` may be brought: nobody uses the one before it in its slot.
+    __device__ void wait_empty(int item) const {
+        if (item >= kTile.slots())
+            kit::mbarrier_wait(&empty[item % kTile.slots()], parity(item - kTile.slots()));
+    }
+};
 
 // The key tiles of a block of rows: every splits-th from its own on, of `keys` keys each.
 struct KeyTiles {
@@ -40,11 +55,10 @@ __device__ __forceinline__ KeyTiles tiles_of(const AttentionParams& p, const Att
 }
 
 // One thread keeps the ring full.
-template <class Shared>
-__device__ __forceinline__ void load_tiles(const Shared& shared, const AttentionBlock& block,
+template <auto kTile>
+__device__ __forceinline__ void load_tiles(const TileSlots<kTile>& shared, const AttentionBlock& block,
                                            const KeyTiles& tiles, const kit::TensorMap& keys,
                                            const kit::TensorMap& values) {
-    constexpr auto kTile = Shared::kTile;
     for (int item = tiles.keys_item(0); item < tiles.end_item(); ++item) {
         const int slot = item % kTile.slots();
         shared.wait_empty(item);
@@ -60,11 +74,10 @@ __device__ __forceinline__ void load_tiles(const Shared& shared, const Attention
 
 // The same of keys in pages, by a whole warp: a lane brings the keys of one box, which are of one page, and looks the page of its
 // next box up while this one's is on its way. What is no page is a place outside of the tensor, and comes as zeros.
-template <class Shared>
-__device__ __forceinline__ void load_pages(const Shared& shared, const AttentionParams& p,
+template <auto kTile>
+__device__ __forceinline__ void load_pages(const TileSlots<kTile>& shared, const AttentionParams& p,
                                            const AttentionBlock& block, const KeyTiles& tiles,
                                            const kit::TensorMap& keys, const kit::TensorMap& values) {
-    constexpr auto kTile = Shared::kTile;
     const int lane = static_cast<int>(threadIdx.x) % 32, first = lane * p.page_keys;
     const std::int32_t* table = p.block_table + block.sequence * p.table_stride;
     const auto place = [&](int key) {

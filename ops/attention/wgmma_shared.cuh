@@ -21,13 +21,12 @@ __device__ __forceinline__ bool hides_values(const AttentionParams& p) { return 
 
 // The parts of a block's shared memory. Items of the ring alternate: keys of a tile, then its values. After the last
 // come the sums of the cluster's other block.
-template <WgmmaTile kOwnTile>
-struct WgmmaShared {
-    static constexpr WgmmaTile kTile = kOwnTile;
-    char *queries, *ring;
+template <WgmmaTile kTile>
+struct WgmmaShared : TileSlots<kTile> {
+    using TileSlots<kTile>::ring, TileSlots<kTile>::landed, TileSlots<kTile>::empty;
+    char* queries;
     float4* handed_rows;                           // of rows r and r + 8: maximum and maximum, sum and sum
-    kit::Mbarrier *landed, *empty;                 // one a slot
-    kit::Mbarrier* cleaned;                        // as many, for the values of one tile after another
+    kit::Mbarrier* cleaned;                        // one a slot, for the values of one tile after another
     kit::Mbarrier *queries_landed, *queries_free;  // one a buffer of queries
     kit::Mbarrier* may_hand_over;                  // the other block has room
 
@@ -61,13 +60,6 @@ struct WgmmaShared {
         }
         __syncthreads();
         if (p.clustered) kit::cluster_arrive();  // waited for where the other block is first met
-    }
-    __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
-    __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
-    // Waits until `item` may be brought: nobody uses the one before it in its slot.
-    __device__ void wait_empty(int item) const {
-        if (item >= kTile.slots())
-            kit::mbarrier_wait(&empty[item % kTile.slots()], parity(item - kTile.slots()));
     }
     // The same for the queries of the n-th block of rows.
     __device__ char* queries_of(int n) const {
