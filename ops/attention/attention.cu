@@ -13,15 +13,16 @@ namespace {
 using attention::Config;
 using attention::Problem;
 
-// Configurations that this context chose before: the choice costs more than a launch.
+// Configurations that this context chose before: a choice costs as much as a good part of a launch.
+template <class Chosen, Chosen (*kChoose)(const Problem&, const DeviceInfo&)>
 class AttentionPlans {
    public:
-    const Config& get(const Problem& problem, const DeviceInfo& device) {
+    const Chosen& get(const Problem& problem, const DeviceInfo& device) {
         const auto mixed = static_cast<std::size_t>(problem.heads * 31 + problem.rows * 7 + problem.keys * 3 +
                                                     problem.head_dim + problem.window.left);
         Entry& entry = entries_[mixed % 32];
         if (!entry.known || !(entry.problem == problem) || entry.sms != device.sms) {
-            entry = {problem, attention::choose(problem, device), device.sms, true};
+            entry = {problem, kChoose(problem, device), device.sms, true};
         }
         return entry.config;
     }
@@ -29,12 +30,14 @@ class AttentionPlans {
    private:
     struct Entry {
         Problem problem;
-        Config config;
+        Chosen config;
         int sms = 0;
         bool known = false;
     };
     Entry entries_[32];
 };
+using MmaPlans = AttentionPlans<Config, attention::choose>;
+using DecodePlans = AttentionPlans<attention::DecodeConfig, attention::choose_decode>;
 
 template <class T, bool kOptions, bool kRagged>
 void launch_flash(const AttentionParams& p, const Config& config, unsigned blocks, Stream stream) {
@@ -60,7 +63,7 @@ void merge_partials(const AttentionParams& p, bool bf16, Context& context) {
 
 void launch_attention(const Attention& op, Context& context) {
     const Problem problem(op);
-    const Config& config = context.slot<AttentionPlans>().get(problem, context.info());
+    const Config& config = context.slot<MmaPlans>().get(problem, context.info());
     AttentionParams p = parameters(op, problem, config.rows(), config.splits);
     p.row_warps = config.row_warps, p.groups = config.groups, p.slots = config.slots;
     if (config.splits > 1) set_partials(p, context.scratch(partial_bytes(p)));
@@ -91,7 +94,7 @@ void launch_wgmma(const Attention& op, Context& context) {
 
 void launch_decode(const Attention& op, Context& context) {
     const Problem problem(op);
-    const attention::DecodeConfig config = attention::choose_decode(problem, context.info());
+    const attention::DecodeConfig config = context.slot<DecodePlans>().get(problem, context.info());
     if (!config.merged()) return launch_attention_decode(op, config, nullptr, context);
     AttentionParams p = parameters(op, problem, attention::DecodeTile::kRows, config.splits);
     set_partials(p, context.scratch(partial_bytes(p)));

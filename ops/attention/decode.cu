@@ -12,7 +12,7 @@ void launch_attention_decode(const Attention& op, const attention::DecodeConfig&
     AttentionParams p = parameters(op, problem, DecodeTile::kRows, config.splits);
     if (partials != nullptr) set_partials(p, partials);
     p.clustered = config.clustered;
-    p.page_keys = op.block_table ? DecodeTile::page_keys(op.k.dim(1)) : DecodeTile::keys();
+    p.page_keys = attention::box_keys(op, DecodeTile::keys());
     const kit::TensorMap keys = box_map(op.k, 1, p.page_keys), values = box_map(op.v, 1, p.page_keys);
     const kit::LaunchShape shape{
         .grid = static_cast<unsigned>(attention::blocks(problem, DecodeTile::kRows) * config.splits),

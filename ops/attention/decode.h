@@ -2,7 +2,6 @@
 // tests alike.
 #pragma once
 
-#include <numeric>
 #include <string>
 
 #include "ops/attention/policy.h"
@@ -24,10 +23,6 @@ struct DecodeTile {
     static constexpr int kBlocks = 8;     // of a cluster, at most: of larger ones few run at once
 
     static constexpr int keys() { return kWarps * kWarpKeys; }  // of a tile
-    // Of a page of so many keys, those that a box brings: a tile's boxes are of one size, and each lies in one page.
-    static constexpr int page_keys(std::int64_t page_size) {
-        return static_cast<int>(std::gcd(page_size, std::int64_t{keys()}));
-    }
     constexpr int boxes() const { return head_dim / kBoxColumns; }
     static constexpr int box_bytes() { return keys() * 128; }
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }

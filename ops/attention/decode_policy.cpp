@@ -55,8 +55,6 @@ bool fits_at_once(const Problem& problem, const DecodeConfig& config, const Devi
 const char* decline_decode(const Attention& op, const DeviceInfo& device) {
     if (const char* why = decline(op, device)) return why;  // so that flash_mma takes whatever this one takes
     if (const char* why = decline_boxes(op, device)) return why;
-    if (op.block_table && DecodeTile::page_keys(op.k.dim(1)) % kSwizzledRows != 0)
-        return "pages must hold whole eight keys, which a box brings";
     const Problem problem(op);
     const auto row_blocks = static_cast<double>(ceil_div(problem.rows, DecodeTile::kRows));
     if (row_blocks > 1 && row_blocks * key_bytes(problem) > kNearKeys)

@@ -92,6 +92,8 @@ const char* decline_boxes(const Attention& op, const DeviceInfo& device) {
     if (Extent(op).keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
         return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
+    if (op.block_table && op.k.dim(1) % kSwizzledRows != 0)
+        return "pages must hold whole eight keys, which a box brings";
     if (op.k.numel() == 0) return "there are no pages, and a tensor map has no empty axis";
     return nullptr;
 }

@@ -1,6 +1,7 @@
 // Attention: the tile of a head dim, and which of them a call gets. Plain C++, for kernels and tests alike.
 #pragma once
 
+#include <numeric>
 #include <string>
 
 #include "ops/attention/attention.h"
@@ -13,6 +14,11 @@ inline constexpr int kBoxColumns = 64;   // that the copy engine brings at once:
 inline constexpr int kSwizzledRows = 8;  // after so many rows the places of chunks in a box repeat
 inline constexpr int kMaxWarps = 8;      // of a block: all 65536 registers at 255 a thread
 inline constexpr int kMaxSplits = 32;    // one a lane of the merging warp
+
+// Of a tile of so many keys those that a box brings: of keys in pages a tile's boxes are of one size, and each lies in one page.
+inline int box_keys(const Attention& op, int tile_keys) {
+    return op.block_table ? static_cast<int>(std::gcd(op.k.dim(1), std::int64_t{tile_keys})) : tile_keys;
+}
 
 // What follows from the head dim that a kernel is compiled for.
 struct Tile {

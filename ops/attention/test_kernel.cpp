@@ -100,16 +100,16 @@ TEST(AttentionKernel, KeptConfigurationsAreOfTheirOwnCalls) {
     };
     DeviceInfo device = *find_device("h200");
     device.type = DeviceType::emulator;
-    Case first = Case::parse(line("16"));
-    first.infer();
-    Context context = context_for(first.op(), kEmulator, "flash_mma");
-    for (const auto& [dim, sms] : {std::pair{"16", 132}, std::pair{"80", 132}, std::pair{"80", 2}}) {
-        device.sms = sms;
-        context.set_info(device);
-        Case c = Case::parse(line(dim));
-        c.infer();
-        const Outcome outcome = verify(c, context, 7, Values::usual);
-        EXPECT_TRUE(outcome.passed) << dim << ": " << outcome.why;
+    for (const char* implementation : {"flash_mma", "flash_decode"}) {
+        Context context = context_for(*find_op("attention"), kEmulator, implementation);
+        for (const auto& [dim, sms] : {std::pair{"16", 132}, std::pair{"80", 132}, std::pair{"80", 2}}) {
+            device.sms = sms;
+            context.set_info(device);
+            Case c = Case::parse(line(dim));
+            c.infer();
+            const Outcome outcome = verify(c, context, 7, Values::usual);
+            EXPECT_TRUE(outcome.passed) << implementation << " " << dim << ": " << outcome.why;
+        }
     }
 }
 

@@ -13,8 +13,7 @@ template <class T, bool kOptions, bool kRagged>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
                      unsigned grid, Stream stream) {
     const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
-    const int box_keys = op.block_table ? p.page_keys : config.tile.keys();
-    const kit::TensorMap k = box_map(op.k, 1, box_keys), v = box_map(op.v, 1, box_keys);
+    const kit::TensorMap k = box_map(op.k, 1, p.page_keys), v = box_map(op.v, 1, p.page_keys);
     const kit::LaunchShape shape{.grid = grid,
                                  .block = static_cast<unsigned>(config.tile.threads()),
                                  .cluster = config.clustered ? static_cast<unsigned>(config.splits) : 1,
@@ -55,7 +54,7 @@ void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& c
     if (partials != nullptr) set_partials(p, partials);
     p.clustered = config.clustered;
     if (!op.cu_seqlens_q) set_near_heads(p, attention::near_heads(problem, context.info()));
-    if (op.block_table) p.page_keys = config.tile.page_keys(op.k.dim(1));
+    p.page_keys = attention::box_keys(op, config.tile.keys());
     p.hides_values = op.kv_lengths || op.key_mask || op.cu_seqlens_k;
     p.blocks = static_cast<unsigned>(attention::blocks(problem, config));
     // A cluster works once; a block alone goes on with other rows.

@@ -1,7 +1,6 @@
 // Attention on wgmma: the tile of a head dim, and how a call is cut. Plain C++, for kernels and tests alike.
 #pragma once
 
-#include <numeric>
 #include <string>
 
 #include "ops/attention/policy.h"
@@ -38,10 +37,6 @@ struct WgmmaTile {
     constexpr int keys() const {
         if (warpgroups > 2) return head_dim <= 64 ? 128 : head_dim <= 80 ? 96 : 80;
         return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64;
-    }
-    // Of a page of so many keys, those that a box brings: a tile's boxes are of one size, and each lies in one page.
-    constexpr int page_keys(std::int64_t page_size) const {
-        return static_cast<int>(std::gcd(page_size, std::int64_t{keys()}));
     }
     constexpr int slots() const { return 5; }  // key or value tiles in flight
     constexpr int boxes() const { return (head_dim + kColumns - 1) / kColumns; }

@@ -41,8 +41,6 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (op.key_limits) return "key_limits are no part of this kernel";
     if (problem.ragged && problem.options)
         return "pages and packed sequences have no windows, cap or sinks in this kernel";
-    if (op.block_table && tile_of(problem).page_keys(op.k.dim(1)) % kSwizzledRows != 0)
-        return "pages must hold whole eight keys, which a box brings";
     return nullptr;
 }
 

@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu_tanh": functools.partial(nn.functional.gelu, approximate="tanh"),
     "gelu_erf": nn.functional.gelu,
 }
-FEW = 64  # rows of a product, up to which weft's own is the faster one
+FEW = 64  # rows of a product that waits for its weights, whatever it is multiplied by
 
 
 # Products of few tokens.
