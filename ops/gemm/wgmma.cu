@@ -34,7 +34,7 @@ kit::TensorLayout rows_layout(const Tensor& t, std::int64_t rows, std::int64_t l
 }
 
 // Eight rows of the matrix that lies first, eight of the other, and so on.
-kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p) {
+kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p, int box) {
     const auto b = reinterpret_cast<std::uintptr_t>(op.b.data),
                up = reinterpret_cast<std::uintptr_t>(op.up.data);
     kit::TensorLayout layout = rows_layout(up < b ? op.up : op.b, 8, p.k, p.b.row, WgmmaTile::kRowBytes, 8);
@@ -44,7 +44,7 @@ kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p) {
     layout.box[2] = 2;
     layout.size[3] = static_cast<std::uint64_t>(p.n / 8);
     layout.stride[3] = 8 * layout.stride[1];
-    layout.box[3] = WgmmaTile::kRows / 16;
+    layout.box[3] = static_cast<std::uint32_t>(box / 16);
     return layout;
 }
 
@@ -55,13 +55,16 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
         return map(rows_layout(t, rows, p.k, stride, WgmmaTile::kRowBytes, box));
     };
     const auto results = [&](const Tensor& t, std::int64_t stride) {
-        const int width = tile.warpgroup_features() * bits(t.dtype) / 8;
-        return map(rows_layout(t, p.m, p.n, stride, width, tile.tokens));
+        const int width = tile.panel_row_bytes(bits(t.dtype) / 8);
+        return map(rows_layout(t, p.m, p.n, stride, width, tile.warpgroup_tokens()));
     };
     WgmmaMaps maps{};
-    maps.weights = tile.gated ? map(gated_layout(op, p)) : panel(op.b, p.n, p.b.row, WgmmaTile::kRows);
-    for (int rank = 0; rank < config.cluster; ++rank)
-        maps.tokens[rank] = panel(op.a, p.m, p.a_stride, tile.loaded_tokens(config.cluster, rank));
+    const int weights = tile.by_tokens() ? tile.loaded_columns(config.cluster, 0) : tile.weights();
+    maps.weights = tile.gated ? map(gated_layout(op, p, weights)) : panel(op.b, p.n, p.b.row, weights);
+    for (int rank = 0; rank < config.cluster; ++rank) {
+        maps.tokens[rank] = panel(op.a, p.m, p.a_stride,
+                                  tile.by_tokens() ? tile.tokens : tile.loaded_columns(config.cluster, rank));
+    }
     if (gemm::wgmma_carries(op, p)) maps.residual = results(op.residual, p.residual_stride);
     maps.out = results(op.out, p.out_stride);
     return maps;
@@ -75,13 +78,15 @@ bool launch_tile(const Launch& l) {
         static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
         static_assert(!kTile.splittable() ||
                       kTile.tokens * WgmmaTile::kParkedStride * 4 <= kTile.stages() * kTile.stage_bytes());
-        kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated, kTile.scaled>,
-                    {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
-                     .block = WgmmaTile::kThreads,
-                     .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
-                     .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
-                     .dependent = true},
-                    l.stream, l.args, l.maps);
+        kit::launch(
+            "gemm_wgmma",
+            gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated, kTile.scaled, kTile.weight_columns>,
+            {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
+             .block = WgmmaTile::kThreads,
+             .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
+             .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
+             .dependent = true},
+            l.stream, l.args, l.maps);
         return true;
     }
     return false;
@@ -119,7 +124,8 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
                  .splits = config.splits,
                  .swapped = op.up && op.up.data < op.b.data,
                  .plain = !op.a_scale && !op.b_scale && !op.up_scale && !op.b_channel_scale &&
-                          !op.up_channel_scale && !op.bias && !op.up_bias},
+                          !op.up_channel_scale && !op.bias && !op.up_bias,
+                 .out_bytes = bits(op.out.dtype) / 8},
         .maps = maps_of(op, p, config),
         .config = config,
         .stream = context.stream(),

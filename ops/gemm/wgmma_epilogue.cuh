@@ -36,6 +36,7 @@ struct WgmmaArguments {
     int splits;                      // blocks of one that share a tile along k: then `cluster` is 1
     bool swapped;                    // up lies before b: in a stage its rows come first
     bool plain;                      // products have neither scales nor biases, but those of tokens
+    int out_bytes;                   // of an element of out
 };
 
 // A warpgroup's part of a tile: its first feature and token.
@@ -62,6 +63,13 @@ struct WgmmaDoor {
     // By the warp that carries.
     __device__ void open() const { kit::named_barrier_arrive(base, kThreads); }
     __device__ void await() const { kit::named_barrier_sync(base + 1, kThreads); }
+    // use(panel, first feature and token of it) for the panels of a box of elements of so many bytes.
+    template <WgmmaTile kTile, class F>
+    __device__ __forceinline__ void each_panel(int element, const WgmmaPart& part, F use) const {
+        const int row = kTile.panel_row_bytes(element), panels = kTile.panels(element);
+        for (int i = 0; i < panels; ++i)
+            use(box + i * row * kTile.warpgroup_tokens(), {part.feature + i * (row / element), part.token});
+    }
 };
 
 // What the products of a lane's two rows are multiplied by and what is added then, where -0 changes nothing; what multiplies
@@ -209,15 +217,16 @@ __device__ __forceinline__ void stage_results(const float (&results)[kCount], ch
 }
 
 // Which of the two weights comes first in memory: `swapped` sums change places. The compiler is kept from making this a
-// choice for each of them, which would be as many instructions as all the rest of a gate.
-template <int kCount>
+// choice for each of them, which would be as many instructions as all the rest of a gate. kApart: between a sum of one and the
+// other's.
+template <int kApart, int kCount>
 __device__ __forceinline__ void order_sums(float (&sums)[kCount], bool swapped) {
     if (!swapped) return;
     asm volatile("");
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-        const float other = sums[i ^ 2];
-        if (i % 4 < 2) sums[i ^ 2] = sums[i], sums[i] = other;
+        const float other = sums[i ^ kApart];
+        if (i % (2 * kApart) < kApart) sums[i ^ kApart] = sums[i], sums[i] = other;
     }
 }
 
@@ -350,7 +359,7 @@ __device__ __forceinline__ void apply_rows(float (&results)[kCount], const Wgmma
 template <WgmmaTile kTile, int kCount>
 __device__ __forceinline__ void park_sums(float* parked, float (&sums)[kCount], bool swapped, int group,
                                           int warp) {
-    if constexpr (kTile.gated) order_sums(sums, swapped);
+    if constexpr (kTile.gated) order_sums<2>(sums, swapped);
     float* to = parked + kit::accumulator_column(0) * WgmmaTile::kParkedStride + group * 64 + warp * 16 +
                 kit::accumulator_row(0);
 #pragma unroll
@@ -367,7 +376,7 @@ __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaAr
                                             int warp, unsigned parity, Place place) {
     const Epilogue& e = args.epilogue;
     door.enter();
-    if constexpr (kTile.gated) order_sums(sums, args.swapped);
+    if constexpr (kTile.gated) order_sums<2>(sums, args.swapped);
     if (kScaled && e.token_scale != nullptr)
         scale_tokens<kTile>(sums, e.token_scale, place().token, args.tokens);
     make_results<kTile>(sums, e, terms, args.plain);

@@ -6,17 +6,19 @@
 #include "kit/ptx/registers.cuh"
 #include "kit/ptx/wgmma.cuh"
 #include "ops/gemm/parked.cuh"
+#include "ops/gemm/wgmma_by_tokens.cuh"
 #include "ops/gemm/wgmma_ring.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Where a warpgroup's rows of the weights and all tokens lie in a stage.
+// Where a warpgroup's rows and all columns of its tile lie in a stage: weights first, then tokens.
 struct StageOperands {
-    kit::MatrixDescriptor weights, tokens;
+    kit::MatrixDescriptor rows, columns;
     __device__ __forceinline__ StageOperands(const char* stage, WgmmaTile tile, int group)
-        : weights(descriptor(stage + group * 64 * WgmmaTile::kRowBytes)),
-          tokens(descriptor(stage + tile.weight_bytes())) {}
+        : rows(descriptor(stage + (tile.by_tokens() ? tile.weight_bytes() : 0) +
+                          group * 64 * WgmmaTile::kRowBytes)),
+          columns(descriptor(stage + (tile.by_tokens() ? 0 : tile.weight_bytes()))) {}
 
    private:
     __device__ __forceinline__ static kit::MatrixDescriptor descriptor(const char* panel) {
@@ -35,8 +37,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const
         kit::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i) {
-            kit::wgmma<B, A, kTile.tokens>(sums, at.weights.moved(32 * i), at.tokens.moved(32 * i),
-                                           step > 0 || i > 0);
+            kit::wgmma<B, A, kTile.columns()>(sums, at.rows.moved(32 * i), at.columns.moved(32 * i),
+                                              step > 0 || i > 0);
         }
         kit::wgmma_commit();
         if (step > 0) {
@@ -49,8 +51,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const
     shared.release(item - 1, cluster);
 }
 
-// Adds a stage's products to the sums of their tokens, from token kFirst on. (wgmma_epilogue.cuh says which thread has
-// which.) What it needs for that is asked for while they are multiplied.
+// Adds a stage's products to the sums of their columns, from column kFirst on. (wgmma_epilogue.cuh and
+// wgmma_by_tokens.cuh say which thread has which.) What it needs for that is asked for while they are multiplied.
 struct PlainSums {
     struct Asked {};
     template <int kFirst, int kPart>
@@ -103,50 +105,144 @@ struct ScaledSums {
     }
 };
 
-// A stage's products of a warpgroup's rows with kPart tokens, from kFirst on, summed by the tensor cores and added to
-// the sums of these tokens.
-template <class A, class B, int kPart, int kFirst, int kSums, class Added>
-__device__ __forceinline__ void add_products(float (&sums)[kSums], kit::MatrixDescriptor weights,
-                                             kit::MatrixDescriptor tokens, const Added& added) {
-    float products[kPart / 2];
+// The same where a thread has two tokens: four factors are all that its products are multiplied by.
+template <WgmmaTile kTile>
+struct TokenScaledSums {
+    struct Asked {};
+    float of_tokens[2], of_blocks[2];
+
+    __device__ __forceinline__ TokenScaledSums(const float* scales, int group) {
+        const int row = static_cast<int>(threadIdx.x) % 128 / 32 * 16 + kit::accumulator_row(0) + 64 * group;
+        of_tokens[0] = scales[row], of_tokens[1] = scales[row + 8];
+        of_blocks[0] = scales[kTile.tokens], of_blocks[1] = scales[kTile.tokens + 1];
+    }
+    template <int kFirst, int kPart>
+    __device__ __forceinline__ Asked ask() const {
+        return {};
+    }
+    template <int kFirst, int kSums, int kProducts>
+    __device__ __forceinline__ void add(float (&sums)[kSums], const float (&products)[kProducts],
+                                        Asked) const {
+        static_assert(kTile.gated || 2 * kProducts <= gemm::kScaleRows);
+#pragma unroll
+        for (int i = 0; i < kProducts; ++i) {
+            const int block = kTile.gated ? i / 4 % 2 : kFirst / static_cast<int>(gemm::kScaleRows);
+            sums[kFirst / 2 + i] =
+                fmaf(products[i], of_tokens[i / 2 % 2] * of_blocks[block], sums[kFirst / 2 + i]);
+        }
+    }
+};
+
+// Issues a stage's products of a warpgroup's rows with as many columns as `products` has sums of, from kFirst on.
+template <class A, class B, WgmmaTile kTile, int kFirst, int kProducts>
+__device__ __forceinline__ void issue_products(float (&products)[kProducts], const StageOperands& at) {
+    using Rows = std::conditional_t<kTile.by_tokens(), A, B>;
+    using Columns = std::conditional_t<kTile.by_tokens(), B, A>;
     kit::wgmma_hold(products);
     kit::wgmma_fence();
 #pragma unroll
     for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i)
-        kit::wgmma<B, A, kPart>(products, weights.moved(32 * i),
-                                tokens.moved(kFirst * WgmmaTile::kRowBytes + 32 * i), i > 0);
+        kit::wgmma<Rows, Columns, 2 * kProducts>(
+            products, at.rows.moved(32 * i), at.columns.moved(kFirst * WgmmaTile::kRowBytes + 32 * i), i > 0);
     kit::wgmma_commit();
-    const auto asked = added.template ask<kFirst, kPart>();
-    kit::wgmma_wait<0>();
-    kit::wgmma_hold(products);
-    added.template add<kFirst>(sums, products, asked);
 }
 
-// The same sums of fp8's products in fp32. The tensor cores add these in a short accumulator, so they are given those of
-// one stage, 128 of k, and a thread adds what comes to its own sums; of a wide tile in two parts, for which there are
-// registers. While one warpgroup adds, the other's products run.
+// What adds the products of a stage to the sums.
+template <WgmmaTile kTile>
+__device__ __forceinline__ auto adder_of(const WgmmaShared<kTile>& shared, unsigned item, int group) {
+    if constexpr (kTile.by_tokens()) {
+        return TokenScaledSums<kTile>(shared.scales(item), group);
+    } else if constexpr (kTile.scaled) {
+        return ScaledSums<kTile>(shared.scales(item));
+    } else {
+        return PlainSums();
+    }
+}
+
+// fp8's sums in fp32. The tensor cores add products in a short accumulator, so they are given those of one stage, 128 of
+// k, and a thread adds what comes to its own sums. A thread of a tile of up to 128 columns has registers for two stages'
+// products: the tensor cores make one's while it adds the other's.
+template <class A, class B, WgmmaTile kTile>
+struct PromotedSums {
+    float (&sums)[kTile.sums()];
+    const WgmmaShared<kTile>& shared;
+    int cluster, group;
+
+    using Products = float[kTile.sums()];
+
+    __device__ __forceinline__ StageOperands await(unsigned item) const {
+        kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
+        return StageOperands(shared.stage(item), kTile, group);
+    }
+    __device__ __forceinline__ void issue(Products& products, unsigned item) const {
+        issue_products<A, B, kTile, 0>(products, await(item));
+    }
+    // kLater: groups of products that were issued after these.
+    template <int kLater>
+    __device__ __forceinline__ void add(Products& products, unsigned item) const {
+        const auto adder = adder_of(shared, item, group);
+        const auto asked = adder.template ask<0, kTile.columns()>();
+        kit::wgmma_wait<kLater>();
+        kit::wgmma_hold(products);
+        adder.template add<0>(sums, products, asked);
+        leave(item);
+    }
+    __device__ __forceinline__ void leave(unsigned item) const {
+        if constexpr (kTile.scaled) __syncwarp();  // all lanes have their scales
+        shared.release(item, cluster);
+    }
+    // The stages from `item` on, `steps` of them.
+    __device__ __forceinline__ void overlapped(unsigned item, int steps) const {
+        Products even, odd;
+        issue(even, item);
+        for (; steps > 2; steps -= 2, item += 2) {
+            issue(odd, item + 1);
+            add<1>(even, item);
+            issue(even, item + 2);
+            add<1>(odd, item + 1);
+        }
+        if (steps == 2) {
+            issue(odd, item + 1);
+            add<1>(even, item);
+            add<0>(odd, item + 1);
+        } else {
+            add<0>(even, item);
+        }
+    }
+    // A wide tile's, in two parts, for which there are registers. While one warpgroup adds, the other's products run.
+    template <int kFirst, int kPart, class Adder>
+    __device__ __forceinline__ void part(const StageOperands& at, const Adder& adder) const {
+        float products[kPart / 2];
+        issue_products<A, B, kTile, kFirst>(products, at);
+        kit::wgmma_wait<0>();
+        kit::wgmma_hold(products);
+        adder.template add<kFirst>(sums, products, {});
+    }
+    __device__ __forceinline__ void in_parts(unsigned item, int steps) const {
+        constexpr int kPart = kTile.promoted_columns(), kRest = kTile.columns() - kPart;
+        for (; steps > 0; --steps, ++item) {
+            const StageOperands at = await(item);
+            const auto adder = adder_of(shared, item, group);
+            part<0, kPart>(at, adder);
+            if constexpr (kRest > 0) part<kPart, kRest>(at, adder);
+            leave(item);
+        }
+    }
+};
+
 template <class A, class B, WgmmaTile kTile>
 __device__ __forceinline__ void multiply_promoted(float (&sums)[kTile.sums()],
                                                   const WgmmaShared<kTile>& shared, unsigned& item, int steps,
                                                   int cluster, int group) {
-    constexpr int kPart = kTile.promoted_tokens(), kRest = kTile.tokens - kPart;
 #pragma unroll
     for (float& sum : sums) sum = 0;
-    for (int step = 0; step < steps; ++step, ++item) {
-        kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
-        const StageOperands at(shared.stage(item), kTile, group);
-        const auto added = [&] {
-            if constexpr (kTile.scaled) {
-                return ScaledSums<kTile>(shared.scales(item));
-            } else {
-                return PlainSums();
-            }
-        }();
-        add_products<A, B, kPart, 0>(sums, at.weights, at.tokens, added);
-        if constexpr (kRest > 0) add_products<A, B, kRest, kPart>(sums, at.weights, at.tokens, added);
-        if constexpr (kTile.scaled) __syncwarp();  // all lanes have their scales
-        shared.release(item, cluster);
+    const PromotedSums<A, B, kTile> promoted{sums, shared, cluster, group};
+    if constexpr (kTile.columns() <= 128) {
+        promoted.overlapped(item, steps);
+    } else {
+        promoted.in_parts(item, steps);
     }
+    item += static_cast<unsigned>(steps);
 }
 
 // A warp carries residuals and results of a warpgroup between memory and its box.
@@ -157,19 +253,24 @@ __device__ __forceinline__ void carry_tiles(const WgmmaDoor& door, WgmmaTiles<kT
         const WgmmaPart part = tiles.part(group);
         if (kit::elect_one()) kit::bulk_wait_sources<0>();
         __syncwarp();
-        if (tiles.args.adds_rows || gate_differs(tiles.args, part.token, kTile.tokens)) {  // see apply_rows
+        const bool rows = tiles.args.adds_rows || gate_differs(tiles.args, part.token, kTile.tokens);
+        if (!kTile.by_tokens() && rows) {  // see apply_rows
             door.open();
             door.await();
         }
         if (tiles.args.carried && kit::elect_one()) {
             kit::mbarrier_arrive_expect(door.landed, kTile.staged_bytes());
-            kit::tma_load<2>(door.box, maps.residual, door.landed, {part.feature, part.token});
+            door.each_panel<kTile>(2, part, [&](char* panel, const int (&at)[2]) {
+                kit::tma_load<2>(panel, maps.residual, door.landed, at);
+            });
         }
         __syncwarp();
         door.open();
         door.await();
         if (kit::elect_one()) {
-            kit::tma_store<2>(maps.out, door.box, {part.feature, part.token});
+            door.each_panel<kTile>(tiles.args.out_bytes, part, [&](char* panel, const int (&at)[2]) {
+                kit::tma_store<2>(maps.out, panel, at);
+            });
             kit::bulk_commit();
         }
     }
@@ -209,7 +310,7 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
     for (unsigned parity = 0; tiles.more(); tiles.next(), parity ^= 1) {
         // Where nothing is to be looked up the tensor cores need not wait for the tile's place to be found.
         RowTerms terms = terms_of_all<kTile>(scales);
-        if (args.looks_up)
+        if (args.looks_up && !kTile.by_tokens())
             terms = load_terms<kTile>(args.epilogue, scales, tiles.part(group), warp, args.features);
         if constexpr (kPromoted) {
             multiply_promoted<A, B>(sums, shared, item, tiles.steps, args.cluster, group);
@@ -219,13 +320,22 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
         if constexpr (kTile.splittable()) {
             if (args.splits > 1) {  // the ring's last stages have been read by both warpgroups
                 kit::named_barrier_sync(kComputeBarrier, 128 * WgmmaTile::kWarpgroups);
-                park_sums<kTile>(reinterpret_cast<float*>(shared.ring), sums, args.swapped, group, warp);
+                float* parked = reinterpret_cast<float*>(shared.ring);
+                if constexpr (kTile.by_tokens()) {
+                    park_by_tokens<kTile>(parked, sums, args.swapped, group, warp);
+                } else {
+                    park_sums<kTile>(parked, sums, args.swapped, group, warp);
+                }
                 finish_split(shared, tiles);
                 return;
             }
         }
-        finish_sums<kTile, sizeof(A) == 1>(sums, args, scales, terms, door, warp, parity,
-                                           [&] { return tiles.part(group); });
+        if constexpr (kTile.by_tokens()) {
+            finish_by_tokens<kTile>(sums, args, scales, door, warp, parity, tiles.part(group));
+        } else {
+            finish_sums<kTile, sizeof(A) == 1>(sums, args, scales, terms, door, warp, parity,
+                                               [&] { return tiles.part(group); });
+        }
     }
 }
 
@@ -235,16 +345,17 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
 //          keeps a ring of stages full, a warp brings scales that change within the sum, and a warp for each of the
 //          others takes their results. Gated, eight rows of b and eight of up take turns, so that a thread has both
 //          sums of an element. The blocks of a pair have neighbouring features and share their tokens by multicast.
-//          Or up to eight blocks share one tile along k, and each finishes its part of the sums of all (deterministic)
+//          Or up to eight blocks share one tile along k, and each finishes its part of the sums of all (deterministic).
+//          Or a block has 128 tokens as rows and kWeightColumns rows of the weights as columns
 // Traffic: the weights once for each tile of tokens, a once for each pair of tiles of features, through L2; bound by
 //          wgmma
 // Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a; kPromoted, which fp8 alone has: a kernel with both
 //          ways would have its products waited for one by one (ptxas C7515). kTokens and kGated are a WgmmaTile,
 //          which nvcc does not take whole
-template <class A, class B, bool kPromoted, int kTokens, bool kGated, bool kScaled>
+template <class A, class B, bool kPromoted, int kTokens, bool kGated, bool kScaled, int kWeightColumns>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
-    constexpr WgmmaTile kTile{kTokens, kGated, kScaled};
+    constexpr WgmmaTile kTile{kTokens, kGated, kScaled, kWeightColumns};
     const int rank = args.cluster * args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
     const WgmmaShared<kTile> shared(args.splits > 1 ? rank : 0);
     const WgmmaTiles<kTile> tiles(args, rank);
