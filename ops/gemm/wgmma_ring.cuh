@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/tma.cuh"
 #include "kit/ptx/wgmma.cuh"
 #include "ops/gemm/tile_order.cuh"
 #include "ops/gemm/wgmma_epilogue.cuh"
