@@ -10,9 +10,9 @@ namespace weft::inline WEFT_TARGET {
 inline constexpr int kTmaRows = 128, kTmaSlice = 64;
 
 // Swizzled as the copy engine does it, which is HalfTile's way too. B comes in boxes of 64 columns, as wide as a swizzle.
-template <int kWide>
+template <int kWide, int kHigh = kTmaRows>
 struct TmaStage {
-    HalfTile<kTmaRows, kTmaSlice, Banks::swizzled> a;
+    HalfTile<kHigh, kTmaSlice, Banks::swizzled> a;
     HalfTile<kTmaSlice, 64, Banks::swizzled> b[kWide / 64];
 };
 
