@@ -8,6 +8,7 @@
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
+#include "ladder/hgemm/padded.cuh"
 #include "ladder/hgemm/wgmma.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -110,7 +111,9 @@ void launch_pairs(const char* name, void (*kernel)(TmaMaps, kit::TensorMap, Size
                   Context& context) {
     const std::int64_t k = op.a.dim(-1), n = op.b.dim(0), m = op.out.numel() / n;
     const Sizes sizes{m, n, k, divide_up(n, kWide), true};
-    const TmaMaps maps{tma_map(op.a.data, m, k, kHigh), tma_map(op.b.data, k, n, kTmaSlice)};
+    const PaddedProduct product(name, op, sizes, context);
+    const TmaMaps maps{tma_map(product.a, m, k, kHigh, 2, product.k),
+                       tma_map(product.b, k, n, kTmaSlice, 2, product.n)};
     const std::int64_t pairs = std::min(sizes.across * divide_up(m, std::int64_t{kPair} * kHigh),
                                         std::int64_t{context.info().sms} / kPair);
     kit::launch(name, kernel,
@@ -119,12 +122,14 @@ void launch_pairs(const char* name, void (*kernel)(TmaMaps, kit::TensorMap, Size
                  .cluster = kPair,
                  .dynamic_shared = Ring::kBytes + 1024 + boxes * sizeof(OutBox),
                  .dependent = true},
-                context.stream(), maps, tma_map(op.out.data, m, n, 64), sizes);
+                context.stream(), maps, tma_map(product.out, m, product.n, 64), sizes);
+    product.return_to(name, op, sizes, context);
 }
 
 inline const char* decline_pairs(const Gemm& op, const DeviceInfo& device) {
-    if (const char* why = decline_tma(op, device)) return why;
-    return starts_aligned(op.out, 16) ? nullptr : "the copy engine writes from a multiple of 16 bytes on";
+    if (const char* why = decline_product(op, DType::fp16, DType::fp16)) return why;
+    if (op.a.dim(-1) == 0) return "a copy of nothing has no map";
+    return device.arch < 90 || device.arch >= 100 ? "wgmma and its copies are of SM 9.0" : nullptr;
 }
 
 // The boxes, behind the ring.
