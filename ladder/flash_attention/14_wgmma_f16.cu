@@ -13,56 +13,61 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-template <int kHead>
-__device__ __forceinline__ void attend_group(const HeadRing<kHead>& ring, const Calls& c, std::int64_t places,
+template <class H>
+__device__ __forceinline__ void attend_group(const HeadRing<H>& ring, const Calls& c, std::int64_t places,
                                              int group) {
     int item = 0, n = 0;
-    for_places(c, places, [&](const Place& p) {
-        GroupRows<kHead> rows(c, p, group);
-        ring.await(ring.kSlots, n++);
+    for_places<H::kRows, H::kKeys>(c, places, [&](const Place& p) {
+        GroupRows<H> rows(c, p, group);
+        ring.await_queries(n++);
+        item =
+            kit::warp_uniform(item);  // so that descriptors are in the registers that wgmma takes them from
         for (int tile = 0; tile < p.tiles; ++tile, item += 2) {
-            GroupScores scores;
-            GroupWeights weights;
-            HeadTile<kHead>& keys = ring.await_item(item);
+            GroupScores<H> scores;
+            GroupWeights<H> weights;
+            auto& keys = ring.await_item(item);
             kit::wgmma_fence();
-            issue_scores<kHead>(scores, *ring.queries, group, keys);
+            issue_scores<H>(scores, ring, group, keys);
             kit::wgmma_wait<0>();
             kit::wgmma_hold(scores);
             ring.leave_item(item);
-            weigh_scores(weights, scores, rows, tile, c.scale);
-            HeadTile<kHead>& values = ring.await_item(item + 1);
+            weigh_scores<H>(weights, scores, rows, tile, c.scale);
+            auto& values = ring.await_item(item + 1);
             kit::wgmma_fence();
-            issue_values<kHead>(rows.out, weights, values);
+            issue_values<H>(rows, weights, values);
             kit::wgmma_wait<0>();
             kit::wgmma_hold(rows.out);
             ring.leave_item(item + 1);
         }
-        ring.leave(ring.kSlots);
+        ring.leave_queries();
         store_out(rows, c, p);
     });
 }
 
-template <int kHead>
-__global__ void __launch_bounds__(kHopperThreads, 1)
+template <class H>
+__global__ void __launch_bounds__(H::kThreads, 1)
     attend(const __grid_constant__ HeadMaps maps, const __grid_constant__ Calls c, std::int64_t places) {
-    const HeadRing<kHead> ring;
+    const HeadRing<H> ring;
     kit::dependency_wait();
     kit::dependents_launch();
     const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32);
     if (warp < 4) {
-        kit::registers_release<24>();
+        kit::registers_release<H::kBringing>();
         if (warp == 0 && kit::elect_one()) bring_heads(ring, maps, c, places);
     } else {
-        kit::registers_acquire<240>();
+        kit::registers_acquire<H::kComputing>();
         attend_group(ring, c, places, warp / 4 - 1);
     }
 }
 
+using Narrow = Hopper<64, 128, 2>;
+using Wide = Hopper<128, 128, 2>;
+
 const RegisterRung<Attention> kRung{decline_hopper, +[](const Attention& op, Context& context) {
                                         if (op.q.dim(3) <= 64) {
-                                            launch_hopper<64>(kRung.name(), attend<64>, op, context);
+                                            launch_hopper<Narrow>(kRung.name(), attend<Narrow>, op, context);
                                         } else {
-                                            launch_hopper<128>(kRung.name(), attend<128>, op, context);
+                                            launch_hopper<Wide>(kRung.name(), attend<Wide>, op, context);
                                         }
                                     }};
 

@@ -11,26 +11,26 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Named barriers 1 and 2 are the consumers' turns.
+// Named barriers 1 and up are the consumers' turns. Each waits and gives as often as the others, once for each tile.
 struct Turns {
-    unsigned group;
+    unsigned group, groups;
     __device__ __forceinline__ void wait() const { kit::named_barrier_sync(1 + group, 256); }
-    __device__ __forceinline__ void give() const { kit::named_barrier_arrive(2 - group, 256); }
+    __device__ __forceinline__ void give() const { kit::named_barrier_arrive(1 + (group + 1) % groups, 256); }
 };
 
-// A tile's scores, and with them the values of the tile before; `first`: there is none.
-template <bool kFirst, int kHead>
-__device__ __forceinline__ void attend_tile(const HeadRing<kHead>& ring, GroupWeights& weights,
-                                            GroupRows<kHead>& rows, Turns turns, int tile, int item,
+// A tile's scores, and with them the values of the tile before; kFirst: there is none.
+template <bool kFirst, class H>
+__device__ __forceinline__ void attend_tile(const HeadRing<H>& ring, GroupWeights<H>& weights,
+                                            GroupRows<H>& rows, const Turns& turns, int tile, int item,
                                             float scale) {
-    GroupScores scores;
+    GroupScores<H> scores;
     if (!kFirst) ring.await_item(item - 1);
-    HeadTile<kHead>& keys = ring.await_item(item);
+    auto& keys = ring.await_item(item);
     turns.wait();
     kit::wgmma_fence();
-    issue_scores<kHead>(scores, *ring.queries, static_cast<int>(turns.group), keys);
+    issue_scores<H>(scores, ring, static_cast<int>(turns.group), keys);
     if constexpr (!kFirst) {
-        issue_values<kHead>(rows.out, weights, ring.item(item - 1));
+        issue_values<H>(rows, weights, ring.item(item - 1));
         turns.give();
         kit::wgmma_wait<1>();
         ring.leave_item(item);
@@ -43,45 +43,46 @@ __device__ __forceinline__ void attend_tile(const HeadRing<kHead>& ring, GroupWe
         ring.leave_item(item);
     }
     kit::wgmma_hold(scores);
-    weigh_scores(weights, scores, rows, tile, scale);
+    weigh_scores<H>(weights, scores, rows, tile, scale);
 }
 
-template <int kHead>
-__device__ __forceinline__ void attend_place(const HeadRing<kHead>& ring, const Calls& c, const Place& p,
-                                             GroupRows<kHead>& rows, Turns turns, int item) {
-    GroupWeights weights;
-    if (p.tiles > 0) attend_tile<true>(ring, weights, rows, turns, 0, item, c.scale);
+template <class H>
+__device__ __forceinline__ void attend_place(const HeadRing<H>& ring, const Calls& c, const Place& p,
+                                             GroupRows<H>& rows, const Turns& turns, int item) {
+    GroupWeights<H> weights;
+    item = kit::warp_uniform(item);  // so that descriptors are in the registers that wgmma takes them from
+    if (p.tiles > 0) attend_tile<true, H>(ring, weights, rows, turns, 0, item, c.scale);
     for (int tile = 1; tile < p.tiles; ++tile)
-        attend_tile<false>(ring, weights, rows, turns, tile, item + 2 * tile, c.scale);
-    ring.leave(ring.kSlots);
+        attend_tile<false, H>(ring, weights, rows, turns, tile, item + 2 * tile, c.scale);
+    ring.leave_queries();
     if (p.tiles == 0) return;
     const int last = item + 2 * p.tiles - 1;
-    HeadTile<kHead>& values = ring.await_item(last);
+    auto& values = ring.await_item(last);
     kit::wgmma_fence();
-    issue_values<kHead>(rows.out, weights, values);
+    issue_values<H>(rows, weights, values);
     kit::wgmma_wait<0>();
     kit::wgmma_hold(rows.out);
     ring.leave_item(last);
 }
 
-template <int kHead>
-__global__ void __launch_bounds__(kHopperThreads, 1)
+template <class H>
+__global__ void __launch_bounds__(H::kThreads, 1)
     attend(const __grid_constant__ HeadMaps maps, const __grid_constant__ Calls c, std::int64_t places) {
-    const HeadRing<kHead> ring;
+    const HeadRing<H> ring;
     kit::dependency_wait();
     kit::dependents_launch();
     const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32), group = warp / 4 - 1;
     if (group < 0) {
-        kit::registers_release<24>();
+        kit::registers_release<H::kBringing>();
         if (warp == 0 && kit::elect_one()) bring_heads(ring, maps, c, places);
     } else {
-        kit::registers_acquire<240>();
-        const Turns turns{static_cast<unsigned>(group)};
-        if (group == 1) turns.give();  // 0 is the first
+        kit::registers_acquire<H::kComputing>();
+        const Turns turns{static_cast<unsigned>(group), H::kGroups};
+        if (group == H::kGroups - 1) turns.give();  // 0 is the first
         int item = 0, n = 0;
-        for_places(c, places, [&](const Place& p) {
-            GroupRows<kHead> rows(c, p, group);
-            ring.await(ring.kSlots, n++);
+        for_places<H::kRows, H::kKeys>(c, places, [&](const Place& p) {
+            GroupRows<H> rows(c, p, group);
+            ring.await_queries(n++);
             attend_place(ring, c, p, rows, turns, item);
             item += 2 * p.tiles;
             store_out(rows, c, p);
@@ -90,11 +91,14 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
     }
 }
 
+using Narrow = Hopper<64, 128, 3>;
+using Wide = Hopper<128, 80, 3>;
+
 const RegisterRung<Attention> kRung{decline_hopper, +[](const Attention& op, Context& context) {
                                         if (op.q.dim(3) <= 64) {
-                                            launch_hopper<64>(kRung.name(), attend<64>, op, context);
+                                            launch_hopper<Narrow>(kRung.name(), attend<Narrow>, op, context);
                                         } else {
-                                            launch_hopper<128>(kRung.name(), attend<128>, op, context);
+                                            launch_hopper<Wide>(kRung.name(), attend<Wide>, op, context);
                                         }
                                     }};
 

@@ -25,14 +25,15 @@ __device__ __forceinline__ float add_products(float sum, const Sixteen<__half>& 
 
 // Each group has a row of each of kRows runs of rows, so that neighbouring groups read neighbouring rows. Rows beyond the
 // last one are read as the last.
+// kRows is one where a row gives each lane many loads: then the next eight of them are under way at a time.
 template <class T, int kLanes, int kRows>
-__global__ void __launch_bounds__(kRowsThreads)
+__global__ void __launch_bounds__(kRowsThreads, kRows == 1 ? 8 : 4)
     gemv_rows(const T* x, const T* matrix, T* out, std::int64_t rows, std::int64_t k) {
     constexpr int kGroups = kRowsThreads / kLanes, kWidth = 16 / static_cast<int>(sizeof(T));
     const int lane = static_cast<int>(threadIdx.x) % kLanes, group = static_cast<int>(threadIdx.x) / kLanes;
     const std::int64_t first = std::int64_t{blockIdx.x} * kGroups * kRows + group;
     float sums[kRows] = {};
-#pragma unroll 4
+#pragma unroll(kRows == 1 ? 8 : 2)
     for (std::int64_t i = kWidth * lane; i < k; i += kWidth * kLanes) {
         const auto piece = *reinterpret_cast<const Sixteen<T>*>(x + i);
         Sixteen<T> of_row[kRows];

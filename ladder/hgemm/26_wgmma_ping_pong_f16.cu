@@ -5,9 +5,9 @@
 //             stores. One warpgroup is enough to keep the tensor cores busy. Barriers hand over the turn when a tile's
 //             last products are issued, so that the next one's follow without a gap.
 // Change      From 25: tiles of 64 rows, the ring's slices for one consumer after the other, and turns.
-// Prediction  The store costs nothing any more. But a stage has 40 KiB for half of the products of 25's 48, so that L2 and
-//             shared memory carry more, and on a card that is held back by its power so do the clocks: where k is
-//             short this is the faster one, where it is long 25 is.
+// Prediction  The store costs nothing any more. But two stages, 80 KiB, have the products of one of 25's with 48: a block
+//             reads 24 KiB in 512 clocks, half as much again as 25. Where L2 can give that, this is the faster one;
+//             where it cannot, or power holds back the clocks, 25 is, above all where k is long and stores are few.
 #include "ladder/hgemm/pairs.cuh"
 
 namespace weft::inline WEFT_TARGET {

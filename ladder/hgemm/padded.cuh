@@ -7,9 +7,10 @@ namespace weft::inline WEFT_TARGET {
 
 inline constexpr int kPadded = 8;  // halves
 
+template <class T>
 __global__ void __launch_bounds__(256)
-    copy_rows(const __half* from, std::int64_t from_pitch, __half* to, std::int64_t to_pitch,
-              std::int64_t rows, std::int64_t length) {
+    copy_each_row(const T* from, std::int64_t from_pitch, T* to, std::int64_t to_pitch, std::int64_t rows,
+                  std::int64_t length) {
     const std::int64_t pieces = (length + kPadded - 1) / kPadded, piece = thread_in_grid();
     const std::int64_t row = piece / pieces, first = piece % pieces * kPadded;
     if (row >= rows) return;
@@ -18,15 +19,11 @@ __global__ void __launch_bounds__(256)
         if (first + i < length) to[row * to_pitch + first + i] = from[row * from_pitch + first + i];
     }
 }
-
 inline void copy_rows(const char* name, const __half* from, std::int64_t from_pitch, __half* to,
                       std::int64_t to_pitch, std::int64_t rows, std::int64_t length, Context& context) {
-    kit::launch(
-        name,
-        static_cast<void (*)(const __half*, std::int64_t, __half*, std::int64_t, std::int64_t, std::int64_t)>(
-            copy_rows),
-        {.grid = blocks_for(rows * divide_up(length, kPadded), 256), .block = 256}, context.stream(), from,
-        from_pitch, to, to_pitch, rows, length);
+    kit::launch(name, copy_each_row<__half>,
+                {.grid = blocks_for(rows * divide_up(length, kPadded), 256), .block = 256}, context.stream(),
+                from, from_pitch, to, to_pitch, rows, length);
 }
 
 // A product's operands as the copy engine takes them: where they are, or, if `moved`, in scratch with rows of `k` and `n`.
