@@ -173,11 +173,37 @@ __device__ __forceinline__ void issue_values(GroupRows<H>& rows, const GroupWeig
     kit::wgmma_commit();
 }
 
-// One step of online softmax, for the tile of this number.
+__device__ __forceinline__ std::uint32_t pair_of_halves(float low, float high) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    std::uint32_t bits;
+    memcpy(&bits, &pair, sizeof(bits));
+    return bits;
+}
+
+// The maxima take these scores in, and what was summed shrinks by as much.
+template <class H>
+__device__ __forceinline__ void raise_tops(GroupRows<H>& rows, const GroupScores<H>& scores, float scale) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        float top = rows.top[h];
+#pragma unroll
+        for (int i = 2 * h; i < H::kKeys / 2; i += 4) top = fmaxf(top, fmaxf(scores[i], scores[i + 1]));
+        top = fmaxf(top, kit::shuffle_xor(top, 1));
+        top = fmaxf(top, kit::shuffle_xor(top, 2));
+        const float shrink = shrink_of(rows.top[h], top, scale);
+        rows.top[h] = top, rows.sum[h] *= shrink;
+#pragma unroll
+        for (int i = 2 * h; i < H::kHead / 2; i += 4) rows.out[i] *= shrink, rows.out[i + 1] *= shrink;
+    }
+}
+
+// One step of online softmax, for the tile of this number. Any maximum that keeps weights within halves is as good as the
+// largest score, and the sum of the weights, which is needed anyway, says whether it does: only where it does not, or at
+// the first tile, is the maximum looked for. With none yet the sum is infinite, or no number.
 template <class H>
 __device__ __forceinline__ void weigh_scores(GroupWeights<H>& weights, GroupScores<H>& scores,
                                              GroupRows<H>& rows, int tile, float scale) {
-    float base[2], shrink[2];
+    constexpr float kMost = 16384;
     if (tile >= rows.clear) {
 #pragma unroll
         for (int i = 0; i < H::kKeys / 2; ++i) {
@@ -185,30 +211,25 @@ __device__ __forceinline__ void weigh_scores(GroupWeights<H>& weights, GroupScor
             if (key >= rows.sees[i / 2 % 2]) scores[i] = minus_infinity();
         }
     }
+#pragma unroll 1
+    for (bool raised = tile == 0;; raised = true) {
+        float base[2], sums[2] = {};
+        if (raised) raise_tops<H>(rows, scores, scale);
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        float top = fmaxf(scores[2 * h], scores[2 * h + 1]);
+        for (int h = 0; h < 2; ++h)
+            base[h] = raised && rows.top[h] == minus_infinity() ? 0.0f : -rows.top[h] * scale;
 #pragma unroll
-        for (int i = 4; i < H::kKeys / 2; i += 4)
-            top = fmaxf(top, fmaxf(scores[i + 2 * h], scores[i + 2 * h + 1]));
-        top = fmaxf(top, kit::shuffle_xor(top, 1));
-        top = fmaxf(fmaxf(top, kit::shuffle_xor(top, 2)), rows.top[h]);
-        base[h] = top == minus_infinity() ? 0.0f : -top * scale;
-        shrink[h] = kit::exp2_approximate(fmaf(rows.top[h], scale, base[h]));
-        rows.top[h] = top, rows.sum[h] *= shrink[h];
-    }
-    if (kit::any(shrink[0] != 1.0f || shrink[1] != 1.0f)) {
-#pragma unroll
-        for (int i = 0; i < H::kHead / 2; ++i) rows.out[i] *= shrink[i / 2 % 2];
-    }
-#pragma unroll
-    for (int i = 0; i < H::kKeys / 2; i += 2) {
-        const int h = i / 2 % 2;
-        const float low = kit::exp2_approximate(fmaf(scores[i], scale, base[h])),
-                    high = kit::exp2_approximate(fmaf(scores[i + 1], scale, base[h]));
-        rows.sum[h] += low + high;
-        const __half2 pair = __floats2half2_rn(low, high);
-        memcpy(&weights[i / 8][i / 2 % 4], &pair, sizeof(pair));
+        for (int i = 0; i < H::kKeys / 2; i += 2) {
+            const int h = i / 2 % 2;
+            const float low = kit::exp2_approximate(fmaf(scores[i], scale, base[h])),
+                        high = kit::exp2_approximate(fmaf(scores[i + 1], scale, base[h]));
+            sums[h] += low + high;
+            weights[i / 8][i / 2 % 4] = pair_of_halves(low, high);
+        }
+        if (raised || !kit::any(!(sums[0] <= kMost && sums[1] <= kMost))) {
+            rows.sum[0] += sums[0], rows.sum[1] += sums[1];
+            return;
+        }
     }
 }
 
