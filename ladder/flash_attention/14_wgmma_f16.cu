@@ -4,7 +4,8 @@
 //             queries each, and everything else in registers. wgmma reads the queries, keys and values from shared memory
 //             itself; weights are its operand in registers, a lane has them where it had the scores. Blocks stay, and
 //             bring the next queries and keys while the last rows are stored.
-// Change      From 08: wgmma, TMA, roles; exponentials by one instruction each.
+// Change      From 08: wgmma, TMA, roles; exponentials by one instruction each; maxima only where weights outgrow them
+//             (weigh_scores).
 // Prediction  Within a warpgroup products and softmax still wait for each other. The two share the tensor cores by chance:
 //             while one weighs, the other may multiply, or both may do the same. Several times as fast as 08, and short
 //             of what the tensor cores give by a third or so.

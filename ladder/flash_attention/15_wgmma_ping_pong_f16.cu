@@ -1,11 +1,12 @@
-// Attention by wgmma, whose two consumers take turns at the tensor cores (Hopper).
+// Attention by wgmma, whose consumers take turns at the tensor cores (Hopper).
 //
 // Idea        The scores of a tile need nothing of the tile before, so they are issued together with that one's values:
-//             a warpgroup then has work for the tensor cores that outlasts the other's softmax. Barriers make the two
-//             take turns in issuing: one weighs while the other's products run.
-// Change      From 14: the loop is skewed by half a tile, and turns.
-// Prediction  Of a tile the tensor cores need 1024 clocks for heads of 64 and 2048 for 128, the exponentials of both
-//             warpgroups 1024. With turns the shorter hides behind the longer: 1.3 times as fast as 14, more for 64.
+//             a warpgroup then has work for the tensor cores that outlasts the others' softmax. Barriers make them take
+//             turns in issuing: while one's products run, the others weigh.
+// Change      From 14: the loop is skewed by half a tile; turns; three warpgroups with 64 queries each, for which heads of
+//             128 have tiles of 80 keys, as registers are 160 a thread.
+// Prediction  Of 192 queries by 128 keys the tensor cores need 1536 clocks for heads of 64, and so do the exponentials; for
+//             heads of 128 twice as many. With turns the shorter hides behind the longer: 1.2 to 1.3 times as fast as 14.
 #include "ladder/flash_attention/hopper.cuh"
 
 namespace weft::inline WEFT_TARGET {
