@@ -128,7 +128,7 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, Wgm
     constexpr int kRowsOfFeature = kTile.weights() / kTile.features();
     const bool pair = tiles.args.cluster > 1;
     const int skipped = tiles.rank * kTile.loaded_columns(tiles.args.cluster, 0);
-    const int of_weights = kTile.by_tokens() ? skipped : 0, of_tokens = kTile.by_tokens() ? 0 : skipped;
+    const int of_weights = kTile.by_tokens() * skipped, of_tokens = skipped - of_weights;
     const kit::TensorMap& tokens = maps.tokens[tiles.rank];
     kit::tma_prefetch(maps.weights);
     kit::tma_prefetch(tokens);
@@ -169,8 +169,8 @@ __device__ __forceinline__ void bring_scales(const WgmmaShared<kTile>& shared, W
     const auto& first = args.swapped ? args.scales.up : args.scales.b;
     const auto& second = kTile.gated && !args.swapped ? args.scales.up : args.scales.b;
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    // The block after the first, where a tile has features of two.
-    const int further = kTile.features() > gemm::kScaleRows ? lane * static_cast<int>(gemm::kScaleRows) : 0;
+    // From one block to the next, where a tile has features of two.
+    constexpr int kFurther = kTile.features() > gemm::kScaleRows ? gemm::kScaleRows : 0;
     constexpr int kOfLane = (kTile.tokens + 31) / 32;
     const bool by_fours = kTile.by_tokens() && args.scales.by_fours;
     unsigned item = 0;
@@ -184,7 +184,7 @@ __device__ __forceinline__ void bring_scales(const WgmmaShared<kTile>& shared, W
         }
         ScaleWalk weights = {};
         if (lane < 2) {
-            const int feature = at.feature + further;
+            const int feature = at.feature + kFurther * lane;
             weights = (lane == 0 ? first : second).walk(feature, tiles.first_step, feature < args.features);
         }
         for (int step = 0; step < tiles.steps; ++step, ++item) {
