@@ -18,6 +18,17 @@ struct Operand {
     int unit;  // every row begins at a multiple of so many bytes, 16, 8 or 4, and step is 1; else 0
 };
 
+// `apart`: elements to where another such matrix begins, of several.
+inline Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, int64_t step,
+                       int64_t apart = 0) {
+    const auto begins = reinterpret_cast<uintptr_t>(t.data) |
+                        static_cast<uintptr_t>(rows <= 1 ? 0 : bytes(t.dtype, stride)) |
+                        static_cast<uintptr_t>(bytes(t.dtype, apart));
+    int unit = step == 1 || length <= 1 ? 16 : 0;
+    while (unit > 0 && begins % static_cast<unsigned>(unit) != 0) unit = unit == 4 ? 0 : unit / 2;
+    return {t.data, rows, length, stride, step, unit};
+}
+
 // What lies in memory, and what becomes of it on the way to an instruction.
 enum class Weights {
     rows,     // k contiguous
@@ -107,6 +118,14 @@ __device__ __forceinline__ void load_chunk(char* to, const Operand& from, int64_
 // elements) of each.
 enum class Turns { none, rows, chunks };
 
+// One of two matrices of the same shape, member by member: a reference to either would keep operands that are made in the kernel
+// in memory.
+__device__ __forceinline__ Operand chosen(bool second, const Operand& a, const Operand& b) {
+    return {
+        second ? b.data : a.data, a.rows, a.length, second ? b.stride : a.stride, second ? b.step : a.step,
+        second ? b.unit : a.unit};
+}
+
 // `Rows` rows of one panel, from (row, at) of the matrix, or of both.
 template <class Word, int Rows, int Threads, Turns kTurns = Turns::none>
 __device__ __forceinline__ void load_panel(char* panel, const Operand& first, const Operand& second,
@@ -119,7 +138,7 @@ __device__ __forceinline__ void load_panel(char* panel, const Operand& first, co
         const bool other = kTurns == Turns::none   ? false
                            : kTurns == Turns::rows ? r / 8 % 2 != 0
                                                    : c % 2 != 0;
-        load_chunk<Word>(panel + kit::panel_offset(r, c), other ? second : first,
+        load_chunk<Word>(panel + kit::panel_offset(r, c), chosen(other, first, second),
                          row + (kTurns == Turns::rows ? r / 16 * 8 + r % 8 : r),
                          at + (kTurns == Turns::chunks ? c / 2 : c) * (16 / static_cast<int>(sizeof(Word))));
     }

@@ -144,26 +144,36 @@ __device__ __forceinline__ constexpr int scale_place(int token) {
     return token / 16 * 16 + token % 8 / 2 * 4 + token % 16 / 8 * 2 + token % 2;
 }
 
+// The scales of a stage by a warp: of the tokens before `tokens`, and of the block in which the tile's features lie, `first` and
+// `second` of the two weights in the order of memory.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void bring_stage_scales(const WgmmaShared<kTile>& shared, unsigned item,
+                                                   const StepScales<1>& a,
+                                                   const StepScales<gemm::kScaleRows>& first,
+                                                   const StepScales<gemm::kScaleRows>& second,
+                                                   const WgmmaPart& at, int step, int tokens, int features) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    shared.await_empty(item);
+    float* to = shared.scales(item);
+    for (int i = lane; i < kTile.tokens; i += 32)
+        a.bring(to + scale_place(i), at.token + i, step, at.token + i < tokens);
+    if (lane < 2)
+        (lane == 0 ? first : second).bring(to + kTile.tokens + lane, at.feature, step, at.feature < features);
+    kit::mbarrier_arrive_copied(&shared.full[shared.slot(item)]);
+}
+
 // A warp brings the scales of every stage, beside the copy engine.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void bring_scales(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles) {
     const WgmmaArguments& args = tiles.args;
     const auto& first = args.swapped ? args.scales.up : args.scales.b;
     const auto& second = kTile.gated && !args.swapped ? args.scales.up : args.scales.b;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
     unsigned item = 0;
     for (; tiles.more(); tiles.next()) {
         const WgmmaPart at = tiles.origin();
-        for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item) {
-            shared.await_empty(item);
-            float* to = shared.scales(item);
-            for (int i = lane; i < kTile.tokens; i += 32)
-                args.scales.a.bring(to + scale_place(i), at.token + i, step, at.token + i < args.tokens);
-            if (lane < 2)
-                (lane == 0 ? first : second)
-                    .bring(to + kTile.tokens + lane, at.feature, step, at.feature < args.features);
-            kit::mbarrier_arrive_copied(&shared.full[shared.slot(item)]);
-        }
+        for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item)
+            bring_stage_scales(shared, item, args.scales.a, first, second, at, step, args.tokens,
+                               args.features);
     }
 }
 
