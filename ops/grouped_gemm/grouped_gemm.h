@@ -81,6 +81,48 @@ inline void grouped_gemm_weights(Describe<GroupedGemm>& op, const std::string& n
     beside();
 }
 
+inline constexpr DTypeSet kGroupedHalf = DTypeSet(DType::bf16) | DType::fp16,
+                          kGroupedOperand = kGroupedHalf | DType::fp8_e4m3;
+
+// The operands, and whose rows are whose.
+inline void grouped_gemm_operands(Describe<GroupedGemm>& op) {
+    op.in("a", &GroupedGemm::a, "m k", kGroupedOperand,
+          "activations, the groups' rows one after the other; beside counts [groups rows k]")
+        .layout(Layout::inner)
+        .picked_by("counts", "groups rows k")
+        .in("b", &GroupedGemm::b, "groups n k", kGroupedOperand,
+            "weights; [groups, k, n] tensors are passed as their transposed view")
+        .layout(Layout::strided)
+        .like("a")
+        .in("group_ends", &GroupedGemm::group_ends, "groups", DType::int32,
+            "the row after the last of each group, whose first is where the one before ends")
+        .optional()
+        .layout(Layout::dense)
+        .fill(Fill::lengths("m"))
+        .in("counts", &GroupedGemm::counts, "groups", DType::int32,
+            "how many rows of each group are there, the first ones")
+        .optional()
+        .layout(Layout::dense)
+        .excludes("group_ends")
+        .fill(Fill::lengths("rows"));
+}
+
+inline void grouped_gemm_scales_of_a(Describe<GroupedGemm>& op) {
+    op.in("a_scale", &GroupedGemm::a_scale, "1", DType::fp32, "what a's stored values are multiplied by")
+        .optional()
+        .scale_of("a")
+        .fill(Fill::scale())
+        .in("a_group_scale", &GroupedGemm::a_group_scale, "m ceil(k/128)", DType::fp32,
+            "what each 128 columns of a row of a are multiplied by, instead of a_scale; may be column-major; "
+            "beside counts [groups rows ceil(k/128)]")
+        .optional()
+        .layout(Layout::strided)
+        .picked_by("counts", "groups rows ceil(k/128)")
+        .scale_of("a")
+        .excludes("a_scale")
+        .fill(Fill::scale());
+}
+
 inline Work grouped_gemm_work(const GroupedGemm& op) {
     Work work;
     for (const Tensor* t :
@@ -97,54 +139,24 @@ inline Work grouped_gemm_work(const GroupedGemm& op) {
 }  // namespace detail
 
 inline const Contract& GroupedGemm::contract() {
-    constexpr DTypeSet kHalf = DTypeSet(DType::bf16) | DType::fp16, kOperand = kHalf | DType::fp8_e4m3;
     static const Contract c =
         Describe<GroupedGemm>(
             std::string(kName),
             "out = act(a_scale * b_scale[g] * (a @ b[g].T) + bias[g]) [* (a_scale * up_scale[g] "
             "* (a @ up[g].T) + up_bias[g])] for the rows of each group g")
-            .in("a", &GroupedGemm::a, "m k", kOperand, "activations, the groups' rows one after the other")
-            .layout(Layout::inner)
-            .picked_by("counts", "groups rows k")
-            .in("b", &GroupedGemm::b, "groups n k", kOperand,
-                "weights; [groups, k, n] tensors are passed as their transposed view")
-            .layout(Layout::strided)
-            .like("a")
-            .in("group_ends", &GroupedGemm::group_ends, "groups", DType::int32,
-                "the row after the last of each group, whose first is where the one before ends")
-            .optional()
-            .layout(Layout::dense)
-            .fill(Fill::lengths("m"))
-            .in("counts", &GroupedGemm::counts, "groups", DType::int32,
-                "how many rows of each group are there, the first ones")
-            .optional()
-            .layout(Layout::dense)
-            .excludes("group_ends")
-            .fill(Fill::lengths("rows"))
-            .in("a_scale", &GroupedGemm::a_scale, "1", DType::fp32,
-                "what a's stored values are multiplied by")
-            .optional()
-            .scale_of("a")
-            .fill(Fill::scale())
-            .in("a_group_scale", &GroupedGemm::a_group_scale, "m ceil(k/128)", DType::fp32,
-                "what each 128 columns of a row of a are multiplied by, instead of a_scale; may be "
-                "column-major")
-            .optional()
-            .layout(Layout::strided)
-            .picked_by("counts", "groups rows ceil(k/128)")
-            .scale_of("a")
-            .excludes("a_scale")
-            .fill(Fill::scale())
+            .with(detail::grouped_gemm_operands)
+            .with(detail::grouped_gemm_scales_of_a)
             .with(detail::grouped_gemm_weights, std::string("b"), &GroupedGemm::b_scale,
                   &GroupedGemm::b_block_scale, &GroupedGemm::bias)
-            .in("up", &GroupedGemm::up, "groups n k", kOperand,
+            .in("up", &GroupedGemm::up, "groups n k", detail::kGroupedOperand,
                 "weights of the product that the activation's value gates")
             .optional()
             .layout(Layout::strided)
             .like("b")
             .with(detail::grouped_gemm_weights, std::string("up"), &GroupedGemm::up_scale,
                   &GroupedGemm::up_block_scale, &GroupedGemm::up_bias)
-            .out("out", &GroupedGemm::out, "m n", kHalf, "the products; rows of no group keep their bits")
+            .out("out", &GroupedGemm::out, "m n", detail::kGroupedHalf,
+                 "the products; rows of no group keep their bits; beside counts [groups rows n]")
             .layout(Layout::inner)
             .picked_by("counts", "groups rows n")
             .partial()
