@@ -57,7 +57,9 @@ class GroupWalk {
     }
 
    private:
-    __device__ __forceinline__ int tiles_of(int rows) const { return (rows + height_ - 1) / height_; }
+    __device__ __forceinline__ int tiles_of(int rows) const {
+        return rows > 0 ? (rows - 1) / height_ + 1 : 0;  // of any number of rows, without a larger one
+    }
 
     // The 32 groups from first_ on.
     __device__ __forceinline__ void take() {

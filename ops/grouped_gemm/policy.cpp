@@ -33,6 +33,8 @@ std::int64_t most_row_tiles(const GroupedGemm& op, std::int64_t height) {
 const char* mma_decline(const GroupedGemm& op, const DeviceInfo& device) {
     if (device.arch < 80) return "mma.sync of bf16 needs SM 8.0";
     if (is_fp8(op.a.dtype) && device.arch < 89) return "mma.sync of fp8 needs SM 8.9";
+    if (most_row_tiles(op, tile_rows(Tile::flat)) * gemm::ceil_div(op.n(), 32) >= kMostTiles)
+        return "more tiles than numbers of 32 bits count";
     return nullptr;
 }
 

@@ -54,8 +54,8 @@ const char* wgmma_decline(const GroupedGemm& op, const DeviceInfo& device) {
     if (op.k() == 0) return "k is 0, and a tensor map has no empty axis";
     if (op.groups() == 0) return "there are no groups, and a tensor map has no empty axis";
     const std::int64_t most = most_row_tiles(op, 64) * gemm::ceil_div(op.n(), 64);
-    if (std::max({op.rows(), op.n(), op.k(), op.groups(), most}) > std::numeric_limits<int>::max())
-        return "an axis is beyond 2^31";
+    if (std::max({op.rows(), op.n(), op.k(), op.groups(), most}) >= kMostTiles)
+        return "an axis, or the number of tiles, is beyond 2^30";
     if (!whole_rows(op.a) || !whole_rows(op.b) || (op.up && !whole_rows(op.up)))
         return "a, b and up need k contiguous, 16-byte aligned rows, none over another";
     if (op.up && !side_by_side(op)) return "b and up have different strides, or are too far apart";
