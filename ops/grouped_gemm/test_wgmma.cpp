@@ -72,8 +72,8 @@ std::string planned(const std::string& operands) {
     c.infer();
     std::string config;
     c.with_call(kCuda, [&](const void* call) {
-        config =
-            to_string(grouped::wgmma_config(*static_cast<const GroupedGemm*>(call), *find_device("h200")));
+        config = grouped::to_string(
+            grouped::wgmma_config(*static_cast<const GroupedGemm*>(call), *find_device("h200")));
     });
     return config;
 }
