@@ -13,15 +13,25 @@ struct GroupedMmaArguments {
     GroupStrides apart;
 };
 
-// But for the epilogue, which is made where it is used: its maps of rows, which are indexed, would keep all of this in memory.
+// What gemm's loader and products are told of a group. The epilogue but for `gated` is made where it is used.
+struct GroupProduct {
+    MadeOperand a, b, up;
+    ScalesWithin scales;
+    struct {
+        bool gated;
+    } epilogue;
+    int64_t m, steps;
+};
+
 template <class T>
-__device__ __forceinline__ MmaArguments product_of_group(const GroupedMmaArguments& args,
+__device__ __forceinline__ GroupProduct product_of_group(const GroupedMmaArguments& args,
                                                          const GroupTile& tile) {
-    const auto of = [&](Operand operand, int64_t apart) {
-        operand.data = static_cast<const T*>(operand.data) + tile.group * apart;
-        return operand;
+    const auto of = [&](const Operand& operand, int64_t apart) {
+        MadeOperand made{operand};
+        made.data = static_cast<const T*>(operand.data) + tile.group * apart;
+        return made;
     };
-    MmaArguments own{};
+    GroupProduct own{};
     own.a = of(args.first.a, args.apart.a);
     own.a.rows = tile.end;
     own.b = of(args.first.b, args.apart.b);
@@ -49,10 +59,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     GroupWalk walk(args.rows, Shape::kRows, args.first.column_tiles);
     GroupTile at;
     for (int tile = static_cast<int>(blockIdx.x); walk.find(tile, at); tile += static_cast<int>(gridDim.x)) {
-        const MmaArguments own = product_of_group<T>(args, at);
+        const GroupProduct own = product_of_group<T>(args, at);
         const TileIndex index = tile_index(at.index, at.row_tiles, args.first.column_tiles, 8);
         const Place place{at.begin + int64_t{index.row} * Shape::kRows,
-                          int64_t{index.column} * out_columns<Shape>(own)};
+                          int64_t{index.column} * out_columns<Shape>(args.first)};
         Sums<Shape> sums = {};
         accumulate<T, Shape, kWeights>(sums, ring, own, place, 0, own.steps);
         park_sums<Shape>(parked, sums);
@@ -62,7 +72,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
                        .stride = Shape::kSumStride,
                        .group = 8,
                        .tokens = Shape::kRows,
-                       .features = out_columns<Shape>(own),
+                       .features = out_columns<Shape>(args.first),
                        .token = place.row,
                        .feature = place.column},
                       own.m, args.first.n, 0, 1, static_cast<int>(threadIdx.x), Shape::kThreads);
