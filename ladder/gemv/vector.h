@@ -19,12 +19,12 @@ inline const char* decline_gemv(const Gemm& op, DType dtype, int width) {
     return op.b.dim(1) % width == 0 ? nullptr : "takes rows of whole vectors";
 }
 
-// A group of `lanes` lanes a row of the matrix, in blocks of 128 threads.
+// A group of `lanes` lanes a row of the matrix, or `each` rows, in blocks of 128 threads.
 template <class T>
 void launch_gemv(const char* name, void (*kernel)(const T*, const T*, T*, std::int64_t, std::int64_t),
-                 int lanes, const Gemm& op, Context& context) {
+                 int lanes, const Gemm& op, Context& context, int each = 1) {
     const std::int64_t rows = op.b.dim(0);
-    kit::launch(name, kernel, {.grid = blocks_for(rows, 128 / lanes), .block = 128}, context.stream(),
+    kit::launch(name, kernel, {.grid = blocks_for(rows, 128 / lanes * each), .block = 128}, context.stream(),
                 op.a.as<const T>(), op.b.as<const T>(), op.out.as<T>(), rows, op.b.dim(1));
 }
 

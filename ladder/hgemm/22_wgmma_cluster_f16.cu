@@ -9,35 +9,20 @@
 //             takes 1024 clocks: 48 bytes a clock become 32, where a multiprocessor gets at most 64, and all of them
 //             together less. Where L2 holds 21 up, at 4096 and above, 1.1 times as fast; at 2048, with one tile for each
 //             multiprocessor, level. With an odd number of tiles below each other the last pair is half idle.
-#include "kit/ptx/cluster.cuh"
-#include "kit/ptx/registers.cuh"
-#include "ladder/hgemm/wgmma.cuh"
+#include "ladder/hgemm/pairs.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-constexpr int kThreads = 3 * 128, kStages = 4, kCluster = 2;
-constexpr std::uint16_t kBoth = 0b11;
+constexpr int kStages = 4;
 using Ring = TmaRing<256, kStages>;
 
-// Both blocks' copies make a stage full: it expects all of its bytes, whoever brings them.
-__device__ __forceinline__ void bring_shared(const Ring& ring, const TmaMaps& maps, Corner at, int rank,
-                                             int step) {
-    TmaStage<256>& to = ring.stages[step % kStages];
-    kit::Mbarrier* barrier = &ring.full[step % kStages];
-    const int row = static_cast<int>(at.row), column = static_cast<int>(at.column), k = step * kTmaSlice;
-    kit::mbarrier_arrive_expect(barrier, sizeof(to));
-    kit::tma_load<2>(to.a.at, maps.a, barrier, {k, row});
-    for (int i = 2 * rank; i < 2 * rank + 2; ++i)
-        kit::tma_load_multicast<2>(to.b[i].at, maps.b, barrier, {column + 64 * i, k}, kBoth);
-}
-
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kPairThreads, 1)
     gemm(const __grid_constant__ TmaMaps maps, __half* c, const __grid_constant__ Sizes s) {
-    const Ring ring(kCluster * 2 * 4);
+    const Ring ring(kPair * 2 * 4);
     kit::cluster_sync();  // the other block's barriers are there too
     const int rank = static_cast<int>(kit::cluster_rank());
-    Corner at = tma_corner<256, kCluster * kTmaRows>(s, blockIdx.x / kCluster);
+    Corner at = tma_corner<256, kPair * kTmaRows>(s, blockIdx.x / kPair);
     at.row += rank * kTmaRows;
     const int steps = static_cast<int>((s.k + kTmaSlice - 1) / kTmaSlice),
               group = static_cast<int>(threadIdx.x) / 128;
@@ -45,16 +30,12 @@ __global__ void __launch_bounds__(kThreads, 1)
         kit::registers_release<40>();
         for (int step = 0; step < steps && threadIdx.x == 0; ++step) {
             ring.await_empty(step);
-            bring_shared(ring, maps, at, rank, step);
+            bring_shared(ring, maps, at, rank, step, step);
         }
         __syncwarp();
     } else {
         kit::registers_acquire<232>();
-        const auto leave = [&](int step) {  // it has only read there: its arrival publishes nothing
-            const int to = lane_of_warp();
-            if (to < kCluster)
-                kit::mbarrier_arrive_remote<false>(&ring.empty[step % kStages], static_cast<unsigned>(to));
-        };
+        const auto leave = [&](int step) { leave_shared(ring, step % kStages); };
         float sums[128];
         multiply_stages(sums, ring, 64 * (group - 1), 0, steps, leave);
         store_sums<256>(sums, c, s, at.row + 64 * (group - 1), at.column);
@@ -63,8 +44,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 const RegisterRung<Gemm> kRung{decline_tma, +[](const Gemm& op, Context& context) {
-                                   launch_tma<256, kStages>(kRung.name(), gemm, kThreads, op, context,
-                                                            kCluster);
+                                   launch_tma<256, kStages>(kRung.name(), gemm, kPairThreads, op, context,
+                                                            kPair);
                                }};
 
 }  // namespace

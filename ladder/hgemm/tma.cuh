@@ -10,9 +10,9 @@ namespace weft::inline WEFT_TARGET {
 inline constexpr int kTmaRows = 128, kTmaSlice = 64;
 
 // Swizzled as the copy engine does it, which is HalfTile's way too. B comes in boxes of 64 columns, as wide as a swizzle.
-template <int kWide>
+template <int kWide, int kHigh = kTmaRows>
 struct TmaStage {
-    HalfTile<kTmaRows, kTmaSlice, Banks::swizzled> a;
+    HalfTile<kHigh, kTmaSlice, Banks::swizzled> a;
     HalfTile<kTmaSlice, 64, Banks::swizzled> b[kWide / 64];
 };
 
@@ -88,15 +88,15 @@ inline const char* decline_tma(const Gemm& op, const DeviceInfo& device) {
     return decline_tma_device(op, device);
 }
 
-// Boxes as wide as a swizzle.
+// Boxes as wide as a swizzle. `pitch`: elements from row to row, where they are more than its length.
 inline kit::TensorMap tma_map(const void* data, std::int64_t rows, std::int64_t length, int box_rows,
-                              unsigned bytes = 2) {
+                              unsigned bytes = 2, std::int64_t pitch = 0) {
     kit::TensorLayout layout{.data = const_cast<void*>(data),
                              .element_bytes = static_cast<int>(bytes),
                              .axes = 2,
                              .swizzle = kit::Swizzle::bytes128};
     layout.size[0] = static_cast<std::uint64_t>(length), layout.size[1] = static_cast<std::uint64_t>(rows);
-    layout.stride[0] = bytes, layout.stride[1] = bytes * static_cast<std::uint64_t>(length);
+    layout.stride[0] = bytes, layout.stride[1] = bytes * static_cast<std::uint64_t>(std::max(pitch, length));
     layout.box[0] = 128 / bytes, layout.box[1] = static_cast<std::uint32_t>(box_rows);
     return kit::tensor_map("gemm", layout);
 }

@@ -8,9 +8,9 @@ namespace weft::inline WEFT_TARGET {
 
 // Issues 64 rows from `row` on by kWide columns by 64 along k. A runs along k, in rows of 128 bytes; B along n: eight of
 // its rows are 1024 bytes, a box 64 of them.
-template <int kWide>
-__device__ __forceinline__ void multiply_stage(float (&sums)[kWide / 2], TmaStage<kWide>& stage, int row,
-                                               bool first) {
+template <int kWide, int kHigh>
+__device__ __forceinline__ void multiply_stage(float (&sums)[kWide / 2], TmaStage<kWide, kHigh>& stage,
+                                               int row, bool first) {
     const auto a = kit::matrix_descriptor(stage.a.chunk(row, 0), kit::Swizzle::bytes128, 1024);
     const auto b = kit::matrix_descriptor(stage.b[0].at, kit::Swizzle::bytes128, 1024, sizeof(stage.b[0]));
 #pragma unroll
@@ -21,12 +21,16 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kWide / 2], TmaStag
 
 // A warpgroup's sums of `steps` stages, the ring's from `first` on. The products of a stage are issued before those of
 // the one before are waited for, so that the tensor cores always have the next ones; leave(step) says that this warp
-// has done with that step's stage.
-template <int kWide, int kStages, class Leave>
-__device__ __forceinline__ void multiply_stages(float (&sums)[kWide / 2], const TmaRing<kWide, kStages>& ring,
-                                                int row, int first, int steps, Leave leave) {
+// has done with that step's stage, issued() that no more products will come.
+struct SayNothing {
+    __device__ __forceinline__ void operator()() const {}
+};
+template <int kWide, int kStages, class Stage, class Leave, class Issued = SayNothing>
+__device__ __forceinline__ void multiply_stages(float (&sums)[kWide / 2],
+                                                const TmaRing<kWide, kStages, Stage>& ring, int row,
+                                                int first, int steps, Leave leave, Issued issued = {}) {
     for (int step = first; step < first + steps; ++step) {
-        TmaStage<kWide>& stage = ring.await(step);
+        Stage& stage = ring.await(step);
         kit::wgmma_fence();
         multiply_stage<kWide>(sums, stage, row, step == first);
         kit::wgmma_commit();
@@ -35,6 +39,7 @@ __device__ __forceinline__ void multiply_stages(float (&sums)[kWide / 2], const 
             leave(step - 1);
         }
     }
+    issued();
     kit::wgmma_wait<0>();
     kit::wgmma_hold(sums);
     leave(first + steps - 1);

@@ -49,9 +49,12 @@ inline ScalesWithin scales_within(const Gemm& op) {
         return {data_of<float>(t), t ? t.stride[0] : 0, t ? t.stride[1] : 0};
     };
     const GroupScales a = group_scales(op.a_group_scale, {}, 0, 0);
+    const bool by_fours = a.data != nullptr && a.row_stride == 1 && a.group_stride % 4 == 0 &&
+                          reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0 && gemm::problem(op).m % 4 == 0;
     return {{static_cast<const float*>(a.data), a.row_stride, a.group_stride},
             of_blocks(op.b_block_scale),
-            of_blocks(op.up_block_scale)};
+            of_blocks(op.up_block_scale),
+            by_fours};
 }
 
 }  // namespace

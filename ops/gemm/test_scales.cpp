@@ -140,11 +140,11 @@ TEST(GemmScales, GroupsOfEveryTile) {
                 (n + 127) / 128),
             "wgmma", tile);
     };
-    expect(1021, 64, "128x256 tiles", true);
     expect(511, 64, "128x128 tiles", true);
-    expect(255, 64, "128x64 tiles", true);
+    expect(511, 512, "256x128 tiles", true);
+    expect(63, 64, "128x64 tiles", true);
     expect(15, 192, "128x16 tiles", true);
-    expect(511, 512, "128x256 tiles", false);
+    expect(511, 512, "256x128 tiles", false);
     expect(127, 512, "128x128 tiles", false);
     expect(63, 512, "128x64 tiles", false);
     expect(1, 640, "128x16 tiles", false);
@@ -156,8 +156,8 @@ TEST(GemmScales, GroupsKeepStepWithTheRing) {
     for (const char* sizes :
          {"a=fp8_e4m3[40,4240] b=fp8_e4m3[272,4240] a_group_scale=fp32[40,34] b_block_scale=fp32[3,34] "
           "out=bf16[40,272]",
-          "a=fp8_e4m3[600,528] b=fp8_e4m3[4368,528] a_group_scale=fp32[600,5]{1,600} "
-          "b_block_scale=fp32[35,5] out=bf16[600,4368]"}) {
+          "a=fp8_e4m3[600,528] b=fp8_e4m3[2320,528] a_group_scale=fp32[600,5]{1,600} "
+          "b_block_scale=fp32[19,5] out=bf16[600,2320]"}) {
         test::expect_right(std::string("gemm ") + sizes, "wgmma", "groups scaled");
     }
 }

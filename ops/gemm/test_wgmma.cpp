@@ -129,13 +129,13 @@ TEST(GemmWgmma, TilesFit) {
         EXPECT_EQ(tile.staged_bytes() % 512, 0);
         for (const int cluster : {1, 2}) {
             int loaded = 0;
-            for (int rank = 0; rank < cluster; ++rank) loaded += tile.loaded_tokens(cluster, rank);
-            EXPECT_EQ(loaded, tile.tokens);
-            EXPECT_EQ(tile.loaded_tokens(cluster, 0) % 8, 0);
+            for (int rank = 0; rank < cluster; ++rank) loaded += tile.loaded_columns(cluster, rank);
+            EXPECT_EQ(loaded, tile.columns());
+            EXPECT_EQ(tile.loaded_columns(cluster, 0) % 8, 0);
         }
         // Shared between a pair as evenly as groups of eight can be, so that neither block waits for the other.
-        const int more = tile.loaded_tokens(2, 0) - tile.loaded_tokens(2, 1);
-        EXPECT_EQ(more, tile.tokens / 8 % 2 * 8) << tile.tokens;
+        const int more = tile.loaded_columns(2, 0) - tile.loaded_columns(2, 1);
+        EXPECT_EQ(more, tile.columns() / 8 % 2 * 8) << tile.columns();
     }
 }
 

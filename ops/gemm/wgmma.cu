@@ -22,13 +22,16 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
         return map(rows_layout(t, rows, p.k, stride, WgmmaTile::kRowBytes, box));
     };
     const auto results = [&](const Tensor& t, std::int64_t stride) {
-        const int width = tile.warpgroup_features() * bits(t.dtype) / 8;
-        return map(rows_layout(t, p.m, p.n, stride, width, tile.tokens));
+        const int width = tile.panel_row_bytes(bits(t.dtype) / 8);
+        return map(rows_layout(t, p.m, p.n, stride, width, tile.warpgroup_tokens()));
     };
     WgmmaMaps maps{};
-    maps.weights = tile.gated ? map(gated_layout(op, p)) : panel(op.b, p.n, p.b.row, WgmmaTile::kRows);
-    for (int rank = 0; rank < config.cluster; ++rank)
-        maps.tokens[rank] = panel(op.a, p.m, p.a_stride, tile.loaded_tokens(config.cluster, rank));
+    const int weights = tile.by_tokens() ? tile.loaded_columns(config.cluster, 0) : tile.weights();
+    maps.weights = tile.gated ? map(gated_layout(op, p, weights)) : panel(op.b, p.n, p.b.row, weights);
+    for (int rank = 0; rank < config.cluster; ++rank) {
+        maps.tokens[rank] = panel(op.a, p.m, p.a_stride,
+                                  tile.by_tokens() ? tile.tokens : tile.loaded_columns(config.cluster, rank));
+    }
     if (gemm::wgmma_carries(op, p)) maps.residual = results(op.residual, p.residual_stride);
     maps.out = results(op.out, p.out_stride);
     return maps;
@@ -42,13 +45,15 @@ bool launch_tile(const Launch& l) {
         static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
         static_assert(!kTile.splittable() ||
                       kTile.tokens * WgmmaTile::kParkedStride * 4 <= kTile.stages() * kTile.stage_bytes());
-        kit::launch("gemm_wgmma", gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated, kTile.scaled>,
-                    {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
-                     .block = WgmmaTile::kThreads,
-                     .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
-                     .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
-                     .dependent = true},
-                    l.stream, l.args, l.maps);
+        kit::launch(
+            "gemm_wgmma",
+            gemm_wgmma<A, B, kPromoted, kTile.tokens, kTile.gated, kTile.scaled, kTile.weight_columns>,
+            {.grid = static_cast<unsigned>(l.args.clusters * l.args.cluster * l.args.splits),
+             .block = WgmmaTile::kThreads,
+             .cluster = static_cast<unsigned>(l.args.cluster * l.args.splits),
+             .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
+             .dependent = true},
+            l.stream, l.args, l.maps);
         return true;
     }
     return false;
@@ -86,7 +91,8 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
                  .splits = config.splits,
                  .swapped = op.up && op.up.data < op.b.data,
                  .plain = !op.a_scale && !op.b_scale && !op.up_scale && !op.b_channel_scale &&
-                          !op.up_channel_scale && !op.bias && !op.up_bias},
+                          !op.up_channel_scale && !op.bias && !op.up_bias,
+                 .out_bytes = bits(op.out.dtype) / 8},
         .maps = maps_of(op, p, config),
         .config = config,
         .stream = context.stream(),

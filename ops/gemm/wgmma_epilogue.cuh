@@ -7,62 +7,14 @@
 // is the q-th eight tokens; else h = q mod 2 of the (q / 2)-th.
 #pragma once
 
-#include "kit/divisor.cuh"
-#include "kit/mma_tile.cuh"
-#include "kit/ptx/barrier.cuh"
-#include "kit/ptx/proxy_fence.cuh"
+#include "kit/ptx/ldmatrix.cuh"
 #include "kit/ptx/shuffle.cuh"
 #include "kit/ptx/stmatrix.cuh"
-#include "kit/ptx/tma.cuh"
-#include "ops/gemm/epilogue.cuh"
-#include "ops/gemm/scales.cuh"
-#include "ops/gemm/wgmma.h"
+#include "kit/tensor_map.h"
+#include "ops/gemm/wgmma_beside.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-using gemm::WgmmaTile;
-
-struct WgmmaArguments {
-    Epilogue epilogue;
-    ScalesWithin scales;
-    int tokens, features;     // m, n
-    kit::Divisor gate_run;    // tokens, one after another, that share their row of the gate
-    bool looks_up;            // there are terms of a feature: scales, biases, a gate
-    bool carried, adds_rows;  // the copy engine brings residuals; there are some that it does not bring
-    int token_tiles, feature_tiles;  // of out, in tiles of a cluster
-    int steps;                       // of 128 bytes along k
-    int clusters, cluster;           // that run; blocks of one with features of their own
-    int splits;                      // blocks of one that share a tile along k: then `cluster` is 1
-    bool swapped;                    // up lies before b: in a stage its rows come first
-    bool plain;                      // products have neither scales nor biases, but those of tokens
-};
-
-// A warpgroup's part of a tile: its first feature and token.
-struct WgmmaPart {
-    int feature, token;
-};
-
-// Where the results of a warpgroup pass through shared memory: its box, and a warp of the loading warpgroup that brings
-// residuals and takes results, so that those who compute do not wait for the copy engine. `base`: of three named barriers.
-struct WgmmaDoor {
-    char* box;
-    kit::Mbarrier* landed;  // the residuals
-    unsigned base;
-
-    static constexpr unsigned kThreads = 128 + 32, kBarriers = 3;
-    // By the warps that compute: until the box is free; the results are in it.
-    __device__ void enter() const { kit::named_barrier_sync(base, kThreads); }
-    __device__ void leave() const {
-        kit::fence_proxy_async();
-        kit::named_barrier_arrive(base + 1, kThreads);
-    }
-    // The warps that compute, among themselves.
-    __device__ void meet() const { kit::named_barrier_sync(base + 2, 128); }
-    // By the warp that carries.
-    __device__ void open() const { kit::named_barrier_arrive(base, kThreads); }
-    __device__ void await() const { kit::named_barrier_sync(base + 1, kThreads); }
-};
 
 // What the products of a lane's two rows are multiplied by and what is added then, where -0 changes nothing; what multiplies
 // the results.
@@ -98,14 +50,6 @@ __device__ __forceinline__ RowTerms load_terms(const Epilogue& e, const Scales& 
     terms.gate[0] = load(e.gate, begin, single ? 0 : first, 1.0f);
     if constexpr (!kTile.gated) terms.gate[1] = load(e.gate, begin, single ? 0 : second, 1.0f);
     return terms;
-}
-
-// Do the tokens of a tile, the first of which is given, have different rows of the gate?
-__device__ __forceinline__ bool gate_differs(const WgmmaArguments& args, int token, int tokens) {
-    if (args.epilogue.gate.data == nullptr) return false;
-    const int last = min(token + tokens, args.tokens) - 1;
-    return args.gate_run.quotient(static_cast<unsigned>(token)) !=
-           args.gate_run.quotient(static_cast<unsigned>(last));
 }
 
 // use(q, count) for matrices q to q + count - 1: by fours, and what is left.
@@ -209,15 +153,16 @@ __device__ __forceinline__ void stage_results(const float (&results)[kCount], ch
 }
 
 // Which of the two weights comes first in memory: `swapped` sums change places. The compiler is kept from making this a
-// choice for each of them, which would be as many instructions as all the rest of a gate.
-template <int kCount>
+// choice for each of them, which would be as many instructions as all the rest of a gate. kApart: between a sum of one and the
+// other's.
+template <int kApart, int kCount>
 __device__ __forceinline__ void order_sums(float (&sums)[kCount], bool swapped) {
     if (!swapped) return;
     asm volatile("");
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-        const float other = sums[i ^ 2];
-        if (i % 4 < 2) sums[i ^ 2] = sums[i], sums[i] = other;
+        const float other = sums[i ^ kApart];
+        if (i % (2 * kApart) < kApart) sums[i ^ kApart] = sums[i], sums[i] = other;
     }
 }
 
@@ -270,87 +215,11 @@ __device__ __forceinline__ void scale_results(float (&results)[kCount], const Ro
     for (int i = 0; i < kTile.results(); ++i) results[i] *= terms.gate[kTile.gated ? 0 : i / 2 % 2];
 }
 
-// Rows of floats of some tokens in the box: where the float of a feature lies. Lanes that read the same features of different
-// tokens meet different banks.
-template <WgmmaTile kTile>
-__device__ __forceinline__ int row_place(int token, int feature) {
-    return token * kTile.warpgroup_features() + (feature ^ (token / 2 % 4 * 8));
-}
-// By the threads of a warpgroup: `count` tokens' rows, from `part` on, into the box.
-template <WgmmaTile kTile>
-__device__ __forceinline__ void fill_rows(float* box, const RowsBeside& rows, const WgmmaArguments& args,
-                                          const WgmmaPart& part, int count) {
-    constexpr int kFeatures = kTile.warpgroup_features(), kApart = 128 / kFeatures, kBatch = 4;
-    const int thread = static_cast<int>(threadIdx.x) % 128, feature = thread % kFeatures;
-    const int column = part.feature + feature;
-#pragma unroll 1
-    for (int token = thread / kFeatures; token < count; token += kApart * kBatch) {
-        unsigned bits[kBatch] = {};
-#pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-            const int row = part.token + token + i * kApart;
-            if (row >= args.tokens || column >= args.features) continue;
-            const int64_t begin = rows.offset(static_cast<unsigned>(row));
-            bits[i] = load_bits(rows.dtype, rows.data, begin + (rows.map.single ? 0 : column));
-        }
-#pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-            const int at = token + i * kApart;
-            if (at < count) box[row_place<kTile>(at, feature)] = value_of(rows.dtype, bits[i]);
-        }
-    }
-}
-// use(result, element) for the results of as many tokens as the box has rows of, from kFirst on.
-template <WgmmaTile kTile, int kFirst, int kCount, class F>
-__device__ __forceinline__ void use_rows(float (&results)[kCount], const float* box, int warp, F use) {
-    constexpr int kOf = kTile.gated ? 1 : 2, kEnd = std::min(kFirst + kTile.row_tokens(), kTile.tokens);
-    const int token = kit::accumulator_column(0), feature = warp * 8 * kOf + kit::accumulator_row(0);
-#pragma unroll
-    for (int h = 0; h < kOf; ++h) {
-        const float* from = box + row_place<kTile>(token, feature + 8 * h);
-#pragma unroll
-        for (int j = kFirst / 8; j < kEnd / 8; ++j) {
-#pragma unroll
-            for (int e = 0; e < 2; ++e)
-                use(results[2 * (j * kOf + h) + e], from[(j * 8 - kFirst + e) * kTile.warpgroup_features()]);
-        }
-    }
-}
-
-// The results by rows of the gate that differ, and with residuals that the copy engine does not bring: through the box in
-// fp32, some tokens at a time.
-template <WgmmaTile kTile, int kCount>
-__device__ __forceinline__ void apply_rows(float (&results)[kCount], const WgmmaArguments& args,
-                                           const WgmmaPart& part, bool by_gate, const WgmmaDoor& door,
-                                           int warp) {
-    constexpr int kTokens = kTile.row_tokens(), kRounds = (kTile.tokens + kTokens - 1) / kTokens;
-    const Epilogue& e = args.epilogue;
-    const int end = args.adds_rows ? 2 * kRounds : kRounds;
-    float* box = reinterpret_cast<float*>(door.box);
-#pragma unroll 1
-    for (int turn = by_gate ? 0 : kRounds; turn < end; ++turn) {
-        const bool adds = turn >= kRounds;
-        const int first = (adds ? turn - kRounds : turn) * kTokens;
-        fill_rows<kTile>(box, adds ? e.residual : e.gate, args, {part.feature, part.token + first},
-                         min(kTokens, kTile.tokens - first));
-        door.meet();
-        const auto use = [&]<int... kRound>(std::integer_sequence<int, kRound...>, auto combine) {
-            ((first == kRound * kTokens ? use_rows<kTile, kRound * kTokens>(results, box, warp, combine)
-                                        : void()),
-             ...);
-        };
-        constexpr std::make_integer_sequence<int, kRounds> kAll;
-        adds ? use(kAll, [](float& result, float element) { result += element; })
-             : use(kAll, [](float& result, float element) { result *= element; });
-        door.meet();
-    }
-}
-
 // Parts of sums, to where a token is a row: lanes' rows of eight features, gated those of b and of up in turn.
 template <WgmmaTile kTile, int kCount>
 __device__ __forceinline__ void park_sums(float* parked, float (&sums)[kCount], bool swapped, int group,
                                           int warp) {
-    if constexpr (kTile.gated) order_sums(sums, swapped);
+    if constexpr (kTile.gated) order_sums<2>(sums, swapped);
     float* to = parked + kit::accumulator_column(0) * WgmmaTile::kParkedStride + group * 64 + warp * 16 +
                 kit::accumulator_row(0);
 #pragma unroll
@@ -367,7 +236,7 @@ __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaAr
                                             int warp, unsigned parity, Place place) {
     const Epilogue& e = args.epilogue;
     door.enter();
-    if constexpr (kTile.gated) order_sums(sums, args.swapped);
+    if constexpr (kTile.gated) order_sums<2>(sums, args.swapped);
     if (kScaled && e.token_scale != nullptr)
         scale_tokens<kTile>(sums, e.token_scale, place().token, args.tokens);
     make_results<kTile>(sums, e, terms, args.plain);

@@ -4,150 +4,13 @@
 #include "kit/ptx/elect.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/registers.cuh"
-#include "kit/ptx/wgmma.cuh"
+#include "kit/ptx/tma.cuh"
 #include "ops/gemm/parked.cuh"
-#include "ops/gemm/wgmma_ring.cuh"
+#include "ops/gemm/wgmma_by_tokens.cuh"
+#include "ops/gemm/wgmma_sums.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
-
-// Where a warpgroup's rows of the weights and all tokens lie in a stage.
-struct StageOperands {
-    kit::MatrixDescriptor weights, tokens;
-    __device__ __forceinline__ StageOperands(const char* stage, WgmmaTile tile, int group)
-        : weights(descriptor(stage + group * 64 * WgmmaTile::kRowBytes)),
-          tokens(descriptor(stage + tile.weight_bytes())) {}
-
-   private:
-    __device__ __forceinline__ static kit::MatrixDescriptor descriptor(const char* panel) {
-        return kit::matrix_descriptor(panel, kit::Swizzle::bytes128, 8 * WgmmaTile::kRowBytes);
-    }
-};
-
-// A warpgroup's sums of one tile. The products of a stage are issued before those of the one before are
-// waited for, whose stage is then released.
-template <class A, class B, WgmmaTile kTile>
-__device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const WgmmaShared<kTile>& shared,
-                                              unsigned& item, int steps, int cluster, int group) {
-    for (int step = 0; step < steps; ++step, ++item) {
-        kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
-        const StageOperands at(shared.stage(item), kTile, group);
-        kit::wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i) {
-            kit::wgmma<B, A, kTile.tokens>(sums, at.weights.moved(32 * i), at.tokens.moved(32 * i),
-                                           step > 0 || i > 0);
-        }
-        kit::wgmma_commit();
-        if (step > 0) {
-            kit::wgmma_wait<1>();
-            shared.release(item - 1, cluster);
-        }
-    }
-    kit::wgmma_wait<0>();
-    kit::wgmma_hold(sums);
-    shared.release(item - 1, cluster);
-}
-
-// Adds a stage's products to the sums of their tokens, from token kFirst on. (wgmma_epilogue.cuh says which thread has
-// which.) What it needs for that is asked for while they are multiplied.
-struct PlainSums {
-    struct Asked {};
-    template <int kFirst, int kPart>
-    __device__ __forceinline__ Asked ask() const {
-        return {};
-    }
-    template <int kFirst, int kSums, int kProducts>
-    __device__ __forceinline__ void add(float (&sums)[kSums], const float (&products)[kProducts],
-                                        Asked) const {
-#pragma unroll
-        for (int i = 0; i < kProducts; ++i) sums[kFirst / 2 + i] += products[i];
-    }
-};
-// The same, each times the scales of its token and of its row. Four tokens of a thread are 16 bytes in a stage's scales
-// (scale_place); a few of these are on their way while the ones before are used, for which there are registers.
-template <WgmmaTile kTile>
-struct ScaledSums {
-    static constexpr int kAhead = 2;
-    struct Asked {
-        float4 tokens[kAhead];
-    };
-    const float4* of_tokens;
-    float of_rows[2];
-
-    __device__ __forceinline__ explicit ScaledSums(const float* scales)
-        : of_tokens(reinterpret_cast<const float4*>(scales) + threadIdx.x % 4),
-          of_rows{scales[kTile.tokens], kTile.gated ? scales[kTile.tokens + 1] : scales[kTile.tokens]} {}
-    template <int kFirst, int kPart>
-    __device__ __forceinline__ Asked ask() const {
-        Asked asked;
-#pragma unroll
-        for (int i = 0; i < kAhead && i < kPart / 16; ++i) asked.tokens[i] = of_tokens[kFirst / 4 + 4 * i];
-        return asked;
-    }
-    template <int kFirst, int kSums, int kProducts>
-    __device__ __forceinline__ void add(float (&sums)[kSums], const float (&products)[kProducts],
-                                        Asked asked) const {
-#pragma unroll
-        for (int i = 0; i < kProducts / 8; ++i) {
-            const float4 now = asked.tokens[i % kAhead];
-            if (i + kAhead < kProducts / 8)
-                asked.tokens[i % kAhead] = of_tokens[kFirst / 4 + 4 * (i + kAhead)];
-            const float token[4] = {now.x, now.y, now.z, now.w};
-#pragma unroll
-            for (int q = 0; q < 8; ++q) {
-                float& sum = sums[kFirst / 2 + 8 * i + q];
-                sum = fmaf(products[8 * i + q], token[q / 4 * 2 + q % 2] * of_rows[q / 2 % 2], sum);
-            }
-        }
-    }
-};
-
-// A stage's products of a warpgroup's rows with kPart tokens, from kFirst on, summed by the tensor cores and added to
-// the sums of these tokens.
-template <class A, class B, int kPart, int kFirst, int kSums, class Added>
-__device__ __forceinline__ void add_products(float (&sums)[kSums], kit::MatrixDescriptor weights,
-                                             kit::MatrixDescriptor tokens, const Added& added) {
-    float products[kPart / 2];
-    kit::wgmma_hold(products);
-    kit::wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i)
-        kit::wgmma<B, A, kPart>(products, weights.moved(32 * i),
-                                tokens.moved(kFirst * WgmmaTile::kRowBytes + 32 * i), i > 0);
-    kit::wgmma_commit();
-    const auto asked = added.template ask<kFirst, kPart>();
-    kit::wgmma_wait<0>();
-    kit::wgmma_hold(products);
-    added.template add<kFirst>(sums, products, asked);
-}
-
-// The same sums of fp8's products in fp32. The tensor cores add these in a short accumulator, so they are given those of
-// one stage, 128 of k, and a thread adds what comes to its own sums; of a wide tile in two parts, for which there are
-// registers. While one warpgroup adds, the other's products run.
-template <class A, class B, WgmmaTile kTile>
-__device__ __forceinline__ void multiply_promoted(float (&sums)[kTile.sums()],
-                                                  const WgmmaShared<kTile>& shared, unsigned& item, int steps,
-                                                  int cluster, int group) {
-    constexpr int kPart = kTile.promoted_tokens(), kRest = kTile.tokens - kPart;
-#pragma unroll
-    for (float& sum : sums) sum = 0;
-    for (int step = 0; step < steps; ++step, ++item) {
-        kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
-        const StageOperands at(shared.stage(item), kTile, group);
-        const auto added = [&] {
-            if constexpr (kTile.scaled) {
-                return ScaledSums<kTile>(shared.scales(item));
-            } else {
-                return PlainSums();
-            }
-        }();
-        add_products<A, B, kPart, 0>(sums, at.weights, at.tokens, added);
-        if constexpr (kRest > 0) add_products<A, B, kRest, kPart>(sums, at.weights, at.tokens, added);
-        if constexpr (kTile.scaled) __syncwarp();  // all lanes have their scales
-        shared.release(item, cluster);
-    }
-}
 
 // A warp carries residuals and results of a warpgroup between memory and its box.
 template <WgmmaTile kTile>
@@ -157,19 +20,24 @@ __device__ __forceinline__ void carry_tiles(const WgmmaDoor& door, WgmmaTiles<kT
         const WgmmaPart part = tiles.part(group);
         if (kit::elect_one()) kit::bulk_wait_sources<0>();
         __syncwarp();
-        if (tiles.args.adds_rows || gate_differs(tiles.args, part.token, kTile.tokens)) {  // see apply_rows
+        const bool rows = tiles.args.adds_rows || gate_differs(tiles.args, part.token, kTile.tokens);
+        if (!kTile.by_tokens() && rows) {  // see apply_rows
             door.open();
             door.await();
         }
         if (tiles.args.carried && kit::elect_one()) {
             kit::mbarrier_arrive_expect(door.landed, kTile.staged_bytes());
-            kit::tma_load<2>(door.box, maps.residual, door.landed, {part.feature, part.token});
+            door.each_panel<kTile>(2, part, [&](char* panel, const int (&at)[2]) {
+                kit::tma_load<2>(panel, maps.residual, door.landed, at);
+            });
         }
         __syncwarp();
         door.open();
         door.await();
         if (kit::elect_one()) {
-            kit::tma_store<2>(maps.out, door.box, {part.feature, part.token});
+            door.each_panel<kTile>(tiles.args.out_bytes, part, [&](char* panel, const int (&at)[2]) {
+                kit::tma_store<2>(maps.out, panel, at);
+            });
             kit::bulk_commit();
         }
     }
@@ -209,7 +77,7 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
     for (unsigned parity = 0; tiles.more(); tiles.next(), parity ^= 1) {
         // Where nothing is to be looked up the tensor cores need not wait for the tile's place to be found.
         RowTerms terms = terms_of_all<kTile>(scales);
-        if (args.looks_up)
+        if (args.looks_up && !kTile.by_tokens())
             terms = load_terms<kTile>(args.epilogue, scales, tiles.part(group), warp, args.features);
         if constexpr (kPromoted) {
             multiply_promoted<A, B>(sums, shared, item, tiles.steps, args.cluster, group);
@@ -219,13 +87,22 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
         if constexpr (kTile.splittable()) {
             if (args.splits > 1) {  // the ring's last stages have been read by both warpgroups
                 kit::named_barrier_sync(kComputeBarrier, 128 * WgmmaTile::kWarpgroups);
-                park_sums<kTile>(reinterpret_cast<float*>(shared.ring), sums, args.swapped, group, warp);
+                float* parked = reinterpret_cast<float*>(shared.ring);
+                if constexpr (kTile.by_tokens()) {
+                    park_by_tokens<kTile>(parked, sums, args.swapped, group, warp);
+                } else {
+                    park_sums<kTile>(parked, sums, args.swapped, group, warp);
+                }
                 finish_split(shared, tiles);
                 return;
             }
         }
-        finish_sums<kTile, sizeof(A) == 1>(sums, args, scales, terms, door, warp, parity,
-                                           [&] { return tiles.part(group); });
+        if constexpr (kTile.by_tokens()) {
+            finish_by_tokens<kTile>(sums, args, scales, door, warp, parity, tiles.part(group));
+        } else {
+            finish_sums<kTile, sizeof(A) == 1>(sums, args, scales, terms, door, warp, parity,
+                                               [&] { return tiles.part(group); });
+        }
     }
 }
 
@@ -235,16 +112,17 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
 //          keeps a ring of stages full, a warp brings scales that change within the sum, and a warp for each of the
 //          others takes their results. Gated, eight rows of b and eight of up take turns, so that a thread has both
 //          sums of an element. The blocks of a pair have neighbouring features and share their tokens by multicast.
-//          Or up to eight blocks share one tile along k, and each finishes its part of the sums of all (deterministic)
+//          Or up to eight blocks share one tile along k, and each finishes its part of the sums of all (deterministic).
+//          Or a block has 128 tokens as rows and kWeightColumns rows of the weights as columns
 // Traffic: the weights once for each tile of tokens, a once for each pair of tiles of features, through L2; bound by
 //          wgmma
 // Needs:   steps > 0, the boxes of WgmmaTile in the maps, SM 9.0a; kPromoted, which fp8 alone has: a kernel with both
 //          ways would have its products waited for one by one (ptxas C7515). kTokens and kGated are a WgmmaTile,
 //          which nvcc does not take whole
-template <class A, class B, bool kPromoted, int kTokens, bool kGated, bool kScaled>
+template <class A, class B, bool kPromoted, int kTokens, bool kGated, bool kScaled, int kWeightColumns>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
-    constexpr WgmmaTile kTile{kTokens, kGated, kScaled};
+    constexpr WgmmaTile kTile{kTokens, kGated, kScaled, kWeightColumns};
     const int rank = args.cluster * args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
     const WgmmaShared<kTile> shared(args.splits > 1 ? rank : 0);
     const WgmmaTiles<kTile> tiles(args, rank);

@@ -26,7 +26,7 @@ inline kit::TensorLayout rows_layout(const Tensor& t, std::int64_t rows, std::in
 }
 
 // Eight rows of the matrix that lies first, eight of the other, and so on.
-inline kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p) {
+inline kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p, int box) {
     const auto b = reinterpret_cast<std::uintptr_t>(op.b.data),
                up = reinterpret_cast<std::uintptr_t>(op.up.data);
     kit::TensorLayout layout =
@@ -37,7 +37,7 @@ inline kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p) {
     layout.box[2] = 2;
     layout.size[3] = static_cast<std::uint64_t>(p.n / 8);
     layout.stride[3] = 8 * layout.stride[1];
-    layout.box[3] = gemm::WgmmaTile::kRows / 16;
+    layout.box[3] = static_cast<std::uint32_t>(box / 16);
     return layout;
 }
 

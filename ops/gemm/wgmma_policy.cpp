@@ -30,9 +30,12 @@ bool side_by_side(const Gemm& op, const Problem& p) {
 }
 
 // What a step along k costs a block beside others, in the time of one token's products: a narrower tile brings more
-// bytes into shared memory for each product, and fills and drains more often; the factors are an H200's.
+// bytes into shared memory for each product, and fills and drains more often; the factors are an H200's. Where scales change
+// with every step, a tile whose columns are tokens loads one of each for each thread.
 double step_cost(const WgmmaTile& tile) {
+    if (tile.by_tokens()) return tile.weights() > 128 ? 256 : 150;
     const int tokens = tile.tokens;
+    if (tile.scaled && tokens > 16) return 115;
     return tokens / (tokens > 176 ? 1.0 : tokens > 128 ? 0.91 : tokens > 64 ? 0.83 : tokens > 16 ? 0.6 : 0.2);
 }
 // What it costs to let the parts of sums meet, and to make results of them: so many times four a thread.
@@ -99,7 +102,9 @@ std::int64_t gate_run(const Gemm& op) {
 
 WgmmaTiles wgmma_tiles(const Gemm& op, const WgmmaConfig& config) {
     const Problem p = problem(op);
-    return {ceil_div(p.m, config.tile.tokens), ceil_div(p.n, config.tile.features() * config.cluster)};
+    const int rows = config.tile.by_tokens() ? config.cluster : 1;  // tiles of tokens that a cluster has
+    return {ceil_div(p.m, config.tile.tokens * rows),
+            ceil_div(p.n, config.tile.features() * (config.cluster / rows))};
 }
 
 std::int64_t wgmma_clusters(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
@@ -125,8 +130,9 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
             continue;
         if (tile.tokens <= WgmmaTile::kFewTokens && problem(op).m > tile.tokens) continue;
         for (const int cluster : {2, 1}) {
-            // Both blocks of a pair have features.
-            if (cluster > device.max_cluster || (cluster > 1 && problem(op).n <= tile.features())) continue;
+            // Both blocks of a pair have rows.
+            const bool two = tile.by_tokens() ? problem(op).m > tile.tokens : problem(op).n > tile.features();
+            if (cluster > device.max_cluster || (cluster > 1 && !two)) continue;
             const WgmmaConfig config{tile, cluster, 1, is_fp8(op.a.dtype) && !short_sums};
             consider(config);
         }
@@ -139,7 +145,7 @@ WgmmaConfig wgmma_config(const Gemm& op, const DeviceInfo& device) {
 }
 
 std::string to_string(const WgmmaConfig& c) {
-    return fmt::format("{}x{} tiles, {} stages, {}, {}{} KiB shared", WgmmaTile::kRows, c.tile.tokens,
+    return fmt::format("{}x{} tiles, {} stages, {}, {}{} KiB shared", c.tile.weights(), c.tile.tokens,
                        c.tile.stages(),
                        c.splits > 1     ? fmt::format("k in {} parts", c.splits)
                        : c.cluster == 2 ? "pairs of blocks"

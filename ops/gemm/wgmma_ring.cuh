@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kit/ptx/cluster.cuh"
+#include "kit/ptx/tma.cuh"
 #include "kit/ptx/wgmma.cuh"
 #include "ops/gemm/tile_order.cuh"
 #include "ops/gemm/wgmma_epilogue.cuh"
@@ -9,7 +10,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// weights: b, or b and up as groups of eight rows in turn. tokens: a, in boxes of either block of a cluster.
+// weights: b, or b and up as groups of eight rows in turn. tokens: a. Columns are in boxes of what either block of a cluster
+// loads.
 struct WgmmaMaps {
     kit::TensorMap weights, tokens[2], residual, out;
 };
@@ -18,7 +20,7 @@ struct WgmmaMaps {
 template <WgmmaTile kTile>
 struct WgmmaTiles {
     const WgmmaArguments& args;
-    int rank, tile;  // rank: among the blocks with features of their own
+    int rank, tile;  // rank: among the blocks with rows of their own
     int first_step, steps;
 
     __device__ WgmmaTiles(const WgmmaArguments& arguments, int block_rank)
@@ -37,11 +39,14 @@ struct WgmmaTiles {
     __device__ void next() { tile += args.clusters; }
     __device__ WgmmaPart part(int group) const {
         const WgmmaPart at = origin();
-        return {at.feature + group * kTile.warpgroup_features(), at.token};
+        return kTile.by_tokens() ? WgmmaPart{at.feature, at.token + group * kTile.warpgroup_tokens()}
+                                 : WgmmaPart{at.feature + group * kTile.warpgroup_features(), at.token};
     }
     __device__ WgmmaPart origin() const {
         const TileIndex at = tile_index(tile, args.token_tiles, args.feature_tiles, kTogether);
-        return {(at.column * args.cluster + rank) * kTile.features(), at.row * kTile.tokens};
+        return kTile.by_tokens()
+                   ? WgmmaPart{at.column * kTile.features(), (at.row * args.cluster + rank) * kTile.tokens}
+                   : WgmmaPart{(at.column * args.cluster + rank) * kTile.features(), at.row * kTile.tokens};
     }
 };
 
@@ -100,22 +105,30 @@ struct WgmmaShared {
     }
 };
 
-// kOnce: a, and what becomes of it, is better kept in L2.
+// By one block for itself, or of a pair for both. kOnce: a, and what becomes of it, is better kept in L2.
 template <WgmmaTile kTile, bool kOnce>
 __device__ __forceinline__ void load_weights(char* to, const kit::TensorMap& map, kit::Mbarrier* full, int k,
-                                             int feature) {
+                                             int feature, bool for_both) {
+    const auto load = [&](const auto& at) {
+        constexpr int kAxes = kTile.gated ? 4 : 2;
+        for_both ? kit::tma_load_multicast<kAxes>(to, map, full, at, 0b11)
+                 : kit::tma_load<kAxes, kOnce>(to, map, full, at);
+    };
     if constexpr (kTile.gated) {
-        kit::tma_load<4, kOnce>(to, map, full, {k, 0, 0, feature / 8});
+        load((const int[]){k, 0, 0, feature / 8});
     } else {
-        kit::tma_load<2, kOnce>(to, map, full, {k, feature});
+        load((const int[]){k, feature});
     }
 }
 
-// One thread keeps the ring full. Blocks that share their tokens load a part of them each, for both.
+// One thread keeps the ring full. Blocks that share their columns load a part of them each, for both.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles,
                                            int depth, const WgmmaMaps& maps) {
-    const int cluster = tiles.args.cluster, skipped = tiles.rank * kTile.loaded_tokens(cluster, 0);
+    constexpr int kRowsOfFeature = kTile.weights() / kTile.features();
+    const bool pair = tiles.args.cluster > 1;
+    const int skipped = tiles.rank * kTile.loaded_columns(tiles.args.cluster, 0);
+    const int of_weights = kTile.by_tokens() ? skipped : 0, of_tokens = kTile.by_tokens() ? 0 : skipped;
     const kit::TensorMap& tokens = maps.tokens[tiles.rank];
     kit::tma_prefetch(maps.weights);
     kit::tma_prefetch(tokens);
@@ -124,42 +137,69 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, Wgm
         const auto at = tiles.origin();
         for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item) {
             kit::Mbarrier* full = &shared.full[shared.slot(item)];
+            const int k = step * depth, feature = at.feature + of_weights / kRowsOfFeature;
             shared.await_empty(item);
             kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
-            char* to = shared.stage(item);
-            tiles.once() ? load_weights<kTile, true>(to, maps.weights, full, step * depth, at.feature)
-                         : load_weights<kTile, false>(to, maps.weights, full, step * depth, at.feature);
-            char* part = to + kTile.weight_bytes() + skipped * WgmmaTile::kRowBytes;
-            if (cluster == 1) {
-                kit::tma_load<2>(part, tokens, full, {step * depth, at.token});
+            char* to = shared.stage(item) + of_weights * WgmmaTile::kRowBytes;
+            const bool for_both = kTile.by_tokens() && pair;
+            tiles.once() ? load_weights<kTile, true>(to, maps.weights, full, k, feature, for_both)
+                         : load_weights<kTile, false>(to, maps.weights, full, k, feature, for_both);
+            char* part = shared.stage(item) + kTile.weight_bytes() + of_tokens * WgmmaTile::kRowBytes;
+            if (kTile.by_tokens() || !pair) {
+                kit::tma_load<2>(part, tokens, full, {k, at.token});
             } else {
-                kit::tma_load_multicast<2>(part, tokens, full, {step * depth, at.token + skipped}, 0b11);
+                kit::tma_load_multicast<2>(part, tokens, full, {k, at.token + of_tokens}, 0b11);
             }
         }
     }
 }
 
-// Where a stage's scale of a token lies: four of one thread, of two groups of eight tokens, are together.
+// Where a stage's scale of a token lies: where tokens are columns, four of one thread, of two groups of eight, are together.
+template <WgmmaTile kTile>
 __device__ __forceinline__ constexpr int scale_place(int token) {
+    if (kTile.by_tokens()) return token;
     return token / 16 * 16 + token % 8 / 2 * 4 + token % 16 / 8 * 2 + token % 2;
 }
 
-// The scales of a stage by a warp: of the tokens before `tokens`, and of the block in which the tile's features lie, `first` and
-// `second` of the two weights in the order of memory.
+// The scales of a tile's stages by a warp: of the tokens before `tokens`, and of the block in which its features lie, `first` and
+// `second` of the two weights in the order of memory. A step takes it a few instructions, for it is as long on its way as the
+// warps that compute: what can be known before a tile's first step is. `four`: those of four tokens come at once.
 template <WgmmaTile kTile>
-__device__ __forceinline__ void bring_stage_scales(const WgmmaShared<kTile>& shared, unsigned item,
-                                                   const StepScales<1>& a,
-                                                   const StepScales<gemm::kScaleRows>& first,
-                                                   const StepScales<gemm::kScaleRows>& second,
-                                                   const WgmmaPart& at, int step, int tokens, int features) {
+__device__ __forceinline__ void bring_tile_scales(const WgmmaShared<kTile>& shared, unsigned& item,
+                                                  const StepScales<1>& a, bool four,
+                                                  const StepScales<gemm::kScaleRows>& first,
+                                                  const StepScales<gemm::kScaleRows>& second,
+                                                  const WgmmaPart& at, int first_step, int steps,
+                                                  int of_tokens, int features) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    shared.await_empty(item);
-    float* to = shared.scales(item);
-    for (int i = lane; i < kTile.tokens; i += 32)
-        a.bring(to + scale_place(i), at.token + i, step, at.token + i < tokens);
-    if (lane < 2)
-        (lane == 0 ? first : second).bring(to + kTile.tokens + lane, at.feature, step, at.feature < features);
-    kit::mbarrier_arrive_copied(&shared.full[shared.slot(item)]);
+    // The block after the first, where a tile has features of two.
+    const int further = kTile.features() > gemm::kScaleRows ? lane * static_cast<int>(gemm::kScaleRows) : 0;
+    constexpr int kOfLane = (kTile.tokens + 31) / 32;
+    const bool by_fours = kTile.by_tokens() && four;
+    ScaleWalk tokens[kOfLane];
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) {
+        const int token = at.token + (by_fours ? 4 * lane : lane + 32 * i);
+        tokens[i] = a.walk(token, first_step, token < of_tokens);
+    }
+    ScaleWalk weights = {};
+    if (lane < 2) {
+        const int feature = at.feature + further;
+        weights = (lane == 0 ? first : second).walk(feature, first_step, feature < features);
+    }
+    for (int step = 0; step < steps; ++step, ++item) {
+        shared.await_empty(item);
+        float* to = shared.scales(item);
+        if (by_fours) tokens[0].bring_four(to + 4 * lane);
+#pragma unroll
+        for (int i = 0; i < kOfLane && !by_fours; ++i) {
+            const int token = lane + 32 * i;
+            if (kTile.tokens % 32 == 0 || token < kTile.tokens)
+                tokens[i].bring(to + scale_place<kTile>(token));
+        }
+        weights.bring(to + kTile.tokens + lane);
+        kit::mbarrier_arrive_copied(&shared.full[shared.slot(item)]);
+    }
 }
 
 // A warp brings the scales of every stage, beside the copy engine.
@@ -169,12 +209,9 @@ __device__ __forceinline__ void bring_scales(const WgmmaShared<kTile>& shared, W
     const auto& first = args.swapped ? args.scales.up : args.scales.b;
     const auto& second = kTile.gated && !args.swapped ? args.scales.up : args.scales.b;
     unsigned item = 0;
-    for (; tiles.more(); tiles.next()) {
-        const WgmmaPart at = tiles.origin();
-        for (int step = tiles.first_step; step < tiles.first_step + tiles.steps; ++step, ++item)
-            bring_stage_scales(shared, item, args.scales.a, first, second, at, step, args.tokens,
-                               args.features);
-    }
+    for (; tiles.more(); tiles.next())
+        bring_tile_scales(shared, item, args.scales.a, args.scales.by_fours, first, second, tiles.origin(),
+                          tiles.first_step, tiles.steps, args.tokens, args.features);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ __device__ __forceinline__ Epilogue epilogue_of_group(const Epilogue& first, con
 __device__ __forceinline__ ScalesWithin scales_of_group(const ScalesWithin& first, const GroupStrides& apart,
                                                         int group) {
     return {moved(first.a, group * apart.a_scale), moved(first.b, group * apart.b_block_scale),
-            moved(first.up, group * apart.up_block_scale)};
+            moved(first.up, group * apart.up_block_scale), false};
 }
 
 inline GroupRows group_rows(const GroupedGemm& op) {

@@ -32,12 +32,12 @@ WgmmaMaps maps_of(const GroupedGemm& op, const gemm::WgmmaConfig& config, const 
     const int64_t matrices = op.counts ? op.groups() : 1;
     WgmmaMaps maps{};
     maps.weights = map_of_groups(
-        tile.gated ? gated_layout(first, p)
+        tile.gated ? gated_layout(first, p, WgmmaTile::kRows)
                    : rows_layout(op.b, p.n, p.k, p.b.row, WgmmaTile::kRowBytes, WgmmaTile::kRows),
         op.groups(), op.b.dtype, apart.b);
     for (int rank = 0; rank < config.cluster; ++rank)
         maps.tokens[rank] = map_of_groups(rows_layout(op.a, p.m, p.k, p.a_stride, WgmmaTile::kRowBytes,
-                                                      tile.loaded_tokens(config.cluster, rank)),
+                                                      tile.loaded_columns(config.cluster, rank)),
                                           matrices, op.a.dtype, apart.a);
     const int width = tile.warpgroup_features() * bits(op.out.dtype) / 8;
     maps.out = map_of_groups(rows_layout(op.out, p.m, p.n, p.out_stride, width, tile.tokens), matrices,
@@ -49,16 +49,19 @@ WgmmaMaps maps_of(const GroupedGemm& op, const gemm::WgmmaConfig& config, const 
 template <class T, WgmmaTile kTile>
 bool launch_tile(const Launch& l) {
     if (l.config.tile != kTile) return false;
-    static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
-    const WgmmaArguments& first = l.args.first;
-    kit::launch("grouped_gemm_wgmma", grouped_wgmma<T, kTile.tokens, kTile.gated, kTile.scaled>,
-                {.grid = static_cast<unsigned>(first.clusters * first.cluster),
-                 .block = WgmmaTile::kThreads,
-                 .cluster = static_cast<unsigned>(first.cluster),
-                 .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
-                 .dependent = true},
-                l.stream, l.args, l.maps);
-    return true;
+    if constexpr (!kTile.scaled || kTile.tokens <= grouped::kMostScaledTokens) {
+        static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
+        const WgmmaArguments& first = l.args.first;
+        kit::launch("grouped_gemm_wgmma", grouped_wgmma<T, kTile.tokens, kTile.gated, kTile.scaled>,
+                    {.grid = static_cast<unsigned>(first.clusters * first.cluster),
+                     .block = WgmmaTile::kThreads,
+                     .cluster = static_cast<unsigned>(first.cluster),
+                     .dynamic_shared = static_cast<std::size_t>(kTile.shared_bytes()),
+                     .dependent = true},
+                    l.stream, l.args, l.maps);
+        return true;
+    }
+    return false;
 }
 
 template <class T, bool kScaled>

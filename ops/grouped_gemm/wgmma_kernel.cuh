@@ -66,7 +66,7 @@ template <WgmmaTile kTile>
 __device__ __forceinline__ void load_groups(const WgmmaShared<kTile>& shared, GroupedTiles<kTile> tiles,
                                             int depth, const WgmmaMaps& maps) {
     const int cluster = tiles.args.first.cluster, steps = tiles.args.first.steps;
-    const int skipped = tiles.rank * kTile.loaded_tokens(cluster, 0);
+    const int skipped = tiles.rank * kTile.loaded_columns(cluster, 0);
     const kit::TensorMap& tokens = maps.tokens[tiles.rank];
     for (unsigned first = 0; tiles.next(); first += static_cast<unsigned>(steps)) {
         const WgmmaPart at = tiles.origin();
@@ -105,8 +105,8 @@ __device__ __forceinline__ void bring_group_scales(const WgmmaShared<kTile>& sha
         const ScalesWithin own = scales_of_group(args.scales, tiles.args.apart, tiles.at.group);
         const auto first = args.swapped ? own.up : own.b;
         const auto second = kTile.gated && !args.swapped ? own.up : own.b;
-        for (int step = 0; step < args.steps; ++step, ++item)
-            bring_stage_scales(shared, item, own.a, first, second, at, step, tiles.at.end, args.features);
+        bring_tile_scales(shared, item, own.a, false, first, second, at, 0, args.steps, tiles.at.end,
+                          args.features);
     }
 }
 

@@ -79,6 +79,7 @@ gemm::WgmmaConfig wgmma_config(const GroupedGemm& op, const DeviceInfo& device) 
     double least = std::numeric_limits<double>::infinity();
     for (const int tokens : kTileTokens) {
         const gemm::WgmmaTile tile{tokens, static_cast<bool>(op.up), product_of(op, 0).scaled_within()};
+        if (tile.scaled && tokens > kMostScaledTokens) continue;
         for (const int cluster : {2, 1}) {
             // Both blocks of a pair have features.
             if (cluster > device.max_cluster || (cluster > 1 && op.n() <= tile.features())) continue;

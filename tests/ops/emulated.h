@@ -35,16 +35,19 @@ inline void expect_right(const std::string& line, const char* implementation, co
     }
 }
 
-// The case by the configurations of a device that weft knows: larger than the emulator's own, or with less memory. By the
-// implementation of this name, or by whichever takes it.
-inline Outcome verify_as(const std::string& line, const char* device, const char* implementation = "") {
+// The case by the configurations of a device: larger than the emulator's own, or with less memory. By the implementation of
+// this name, or by whichever takes it.
+inline Outcome verify_on(const std::string& line, DeviceInfo info, const char* implementation = "") {
     Case c = Case::parse(line);
     c.infer();
-    DeviceInfo info = *find_device(device);
     info.type = DeviceType::emulator;
     Context context = context_for(c.op(), kEmulator, implementation);
     context.set_info(info);
     return verify(c, context, 7, Values::usual);
+}
+// Of a device that weft knows.
+inline Outcome verify_as(const std::string& line, const char* device, const char* implementation = "") {
+    return verify_on(line, *find_device(device), implementation);
 }
 
 }  // namespace weft::test
