@@ -23,14 +23,6 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, int64_t step) {
-    const auto begins =
-        reinterpret_cast<uintptr_t>(t.data) | static_cast<uintptr_t>(rows <= 1 ? 0 : bytes(t.dtype, stride));
-    int unit = step == 1 || length <= 1 ? 16 : 0;
-    while (unit > 0 && begins % static_cast<unsigned>(unit) != 0) unit = unit == 4 ? 0 : unit / 2;
-    return {t.data, rows, length, stride, step, unit};
-}
-
 static_assert(gemm::shared_bytes(gemm::MmaConfig::Tile::large) == Large::kSharedBytes &&
               gemm::shared_bytes(gemm::MmaConfig::Tile::small) == Small::kSharedBytes &&
               gemm::shared_bytes(gemm::MmaConfig::Tile::flat) == Flat::kSharedBytes);

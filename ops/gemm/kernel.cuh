@@ -56,7 +56,8 @@ template <class Shape>
 struct WarpScales {
     float row[Shape::kTilesM][2], column[2];
 
-    __device__ __forceinline__ WarpScales(const MmaArguments& args, const Place& place, int64_t step) {
+    template <class Arguments>
+    __device__ __forceinline__ WarpScales(const Arguments& args, const Place& place, int64_t step) {
         const int64_t first =
             place.row + static_cast<int>(threadIdx.x) / 32 / Shape::kWarpColumns * Shape::kWarpM;
 #pragma unroll
@@ -85,8 +86,8 @@ struct WarpScales {
 
 // The ring: stages - 1 loads are under way while one stage is multiplied. One barrier a step: it makes the
 // stage visible, and says that everybody has left the stage that is loaded next.
-template <class T, class Shape, Weights kWeights>
-__device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const MmaArguments& args,
+template <class T, class Shape, Weights kWeights, class Arguments>
+__device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const Arguments& args,
                                            const Place& place, int64_t begin, int64_t end) {
     constexpr bool kTransposed = kWeights == Weights::columns;
     constexpr int kAhead = Shape::kStages - 1;

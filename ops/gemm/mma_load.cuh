@@ -18,6 +18,17 @@ struct Operand {
     int unit;  // every row begins at a multiple of so many bytes, 16, 8 or 4, and step is 1; else 0
 };
 
+// `apart`: elements to where another such matrix begins, of several.
+inline Operand operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride, int64_t step,
+                       int64_t apart = 0) {
+    const auto begins = reinterpret_cast<uintptr_t>(t.data) |
+                        static_cast<uintptr_t>(rows <= 1 ? 0 : bytes(t.dtype, stride)) |
+                        static_cast<uintptr_t>(bytes(t.dtype, apart));
+    int unit = step == 1 || length <= 1 ? 16 : 0;
+    while (unit > 0 && begins % static_cast<unsigned>(unit) != 0) unit = unit == 4 ? 0 : unit / 2;
+    return {t.data, rows, length, stride, step, unit};
+}
+
 // What lies in memory, and what becomes of it on the way to an instruction.
 enum class Weights {
     rows,     // k contiguous
@@ -107,10 +118,22 @@ __device__ __forceinline__ void load_chunk(char* to, const Operand& from, int64_
 // elements) of each.
 enum class Turns { none, rows, chunks };
 
+// One of two matrices of the same shape.
+__device__ __forceinline__ const Operand& chosen(bool second, const Operand& a, const Operand& b) {
+    return second ? b : a;
+}
+// An operand that a kernel makes: of two the members are chosen, for a reference to either would keep both in memory.
+struct MadeOperand : Operand {};
+__device__ __forceinline__ Operand chosen(bool second, const MadeOperand& a, const MadeOperand& b) {
+    return {
+        second ? b.data : a.data, a.rows, a.length, second ? b.stride : a.stride, second ? b.step : a.step,
+        second ? b.unit : a.unit};
+}
+
 // `Rows` rows of one panel, from (row, at) of the matrix, or of both.
-template <class Word, int Rows, int Threads, Turns kTurns = Turns::none>
-__device__ __forceinline__ void load_panel(char* panel, const Operand& first, const Operand& second,
-                                           int64_t row, int64_t at) {
+template <class Word, int Rows, int Threads, Turns kTurns = Turns::none, class From>
+__device__ __forceinline__ void load_panel(char* panel, const From& first, const From& second, int64_t row,
+                                           int64_t at) {
 #pragma unroll
     for (int i = 0; i < (Rows * kit::kPanelChunks + Threads - 1) / Threads; ++i) {
         const int index = i * Threads + static_cast<int>(threadIdx.x);
@@ -119,15 +142,15 @@ __device__ __forceinline__ void load_panel(char* panel, const Operand& first, co
         const bool other = kTurns == Turns::none   ? false
                            : kTurns == Turns::rows ? r / 8 % 2 != 0
                                                    : c % 2 != 0;
-        load_chunk<Word>(panel + kit::panel_offset(r, c), other ? second : first,
+        load_chunk<Word>(panel + kit::panel_offset(r, c), chosen(other, first, second),
                          row + (kTurns == Turns::rows ? r / 16 * 8 + r % 8 : r),
                          at + (kTurns == Turns::chunks ? c / 2 : c) * (16 / static_cast<int>(sizeof(Word))));
     }
 }
 
-// The panels of b of one step, or of b and up.
-template <class T, class Shape, bool kTransposed, bool kGated>
-__device__ __forceinline__ void load_weights(char* to, const MmaArguments& args, const Place& place,
+// The panels of b of one step, or of b and up. Arguments: MmaArguments, or what a kernel has of them.
+template <class T, class Shape, bool kTransposed, bool kGated, class Arguments>
+__device__ __forceinline__ void load_weights(char* to, const Arguments& args, const Place& place,
                                              int64_t step) {
     using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>;
     constexpr int kDepth = kit::kPanelBytes / sizeof(T);  // of k in a step
@@ -145,16 +168,16 @@ __device__ __forceinline__ void load_weights(char* to, const MmaArguments& args,
     }
 }
 
-template <class T, class Shape>
-__device__ __forceinline__ void load_tokens(char* stage, const MmaArguments& args, const Place& place,
+template <class T, class Shape, class Arguments>
+__device__ __forceinline__ void load_tokens(char* stage, const Arguments& args, const Place& place,
                                             int64_t step) {
     using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>;
     load_panel<Word, Shape::kRows, Shape::kThreads>(stage, args.a, args.a, place.row,
                                                     step * (kit::kPanelBytes / sizeof(T)));
 }
 
-template <class T, class Shape, bool kTransposed>
-__device__ __forceinline__ void load_stage(char* stage, const MmaArguments& args, const Place& place,
+template <class T, class Shape, bool kTransposed, class Arguments>
+__device__ __forceinline__ void load_stage(char* stage, const Arguments& args, const Place& place,
                                            int64_t step) {
     load_tokens<T, Shape>(stage, args, place, step);
     char* b = stage + Shape::kABytes;

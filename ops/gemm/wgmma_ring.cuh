@@ -161,46 +161,57 @@ __device__ __forceinline__ constexpr int scale_place(int token) {
     return token / 16 * 16 + token % 8 / 2 * 4 + token % 16 / 8 * 2 + token % 2;
 }
 
-// A warp brings the scales of every stage, beside the copy engine. A step takes it a few instructions, for it is as long on its
-// way as the warps that compute: what can be known before a tile's first step is.
+// The scales of a tile's stages by a warp: of the tokens before `tokens`, and of the block in which its features lie, `first` and
+// `second` of the two weights in the order of memory. A step takes it a few instructions, for it is as long on its way as the
+// warps that compute: what can be known before a tile's first step is. `four`: those of four tokens come at once.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void bring_tile_scales(const WgmmaShared<kTile>& shared, unsigned& item,
+                                                  const StepScales<1>& a, bool four,
+                                                  const StepScales<gemm::kScaleRows>& first,
+                                                  const StepScales<gemm::kScaleRows>& second,
+                                                  const WgmmaPart& at, int first_step, int steps,
+                                                  int of_tokens, int features) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    // From one block to the next, where a tile has features of two.
+    constexpr int kFurther = kTile.features() > gemm::kScaleRows ? gemm::kScaleRows : 0;
+    constexpr int kOfLane = (kTile.tokens + 31) / 32;
+    const bool by_fours = kTile.by_tokens() && four;
+    ScaleWalk tokens[kOfLane];
+#pragma unroll
+    for (int i = 0; i < kOfLane; ++i) {
+        const int token = at.token + (by_fours ? 4 * lane : lane + 32 * i);
+        tokens[i] = a.walk(token, first_step, token < of_tokens);
+    }
+    ScaleWalk weights = {};
+    if (lane < 2) {
+        const int feature = at.feature + kFurther * lane;
+        weights = (lane == 0 ? first : second).walk(feature, first_step, feature < features);
+    }
+    for (int step = 0; step < steps; ++step, ++item) {
+        shared.await_empty(item);
+        float* to = shared.scales(item);
+        if (by_fours) tokens[0].bring_four(to + 4 * lane);
+#pragma unroll
+        for (int i = 0; i < kOfLane && !by_fours; ++i) {
+            const int token = lane + 32 * i;
+            if (kTile.tokens % 32 == 0 || token < kTile.tokens)
+                tokens[i].bring(to + scale_place<kTile>(token));
+        }
+        weights.bring(to + kTile.tokens + lane);
+        kit::mbarrier_arrive_copied(&shared.full[shared.slot(item)]);
+    }
+}
+
+// A warp brings the scales of every stage, beside the copy engine.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void bring_scales(const WgmmaShared<kTile>& shared, WgmmaTiles<kTile> tiles) {
     const WgmmaArguments& args = tiles.args;
     const auto& first = args.swapped ? args.scales.up : args.scales.b;
     const auto& second = kTile.gated && !args.swapped ? args.scales.up : args.scales.b;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    // From one block to the next, where a tile has features of two.
-    constexpr int kFurther = kTile.features() > gemm::kScaleRows ? gemm::kScaleRows : 0;
-    constexpr int kOfLane = (kTile.tokens + 31) / 32;
-    const bool by_fours = kTile.by_tokens() && args.scales.by_fours;
     unsigned item = 0;
-    for (; tiles.more(); tiles.next()) {
-        const WgmmaPart at = tiles.origin();
-        ScaleWalk tokens[kOfLane];
-#pragma unroll
-        for (int i = 0; i < kOfLane; ++i) {
-            const int token = at.token + (by_fours ? 4 * lane : lane + 32 * i);
-            tokens[i] = args.scales.a.walk(token, tiles.first_step, token < args.tokens);
-        }
-        ScaleWalk weights = {};
-        if (lane < 2) {
-            const int feature = at.feature + kFurther * lane;
-            weights = (lane == 0 ? first : second).walk(feature, tiles.first_step, feature < args.features);
-        }
-        for (int step = 0; step < tiles.steps; ++step, ++item) {
-            shared.await_empty(item);
-            float* to = shared.scales(item);
-            if (by_fours) tokens[0].bring_four(to + 4 * lane);
-#pragma unroll
-            for (int i = 0; i < kOfLane && !by_fours; ++i) {
-                const int token = lane + 32 * i;
-                if (kTile.tokens % 32 == 0 || token < kTile.tokens)
-                    tokens[i].bring(to + scale_place<kTile>(token));
-            }
-            weights.bring(to + kTile.tokens + lane);
-            kit::mbarrier_arrive_copied(&shared.full[shared.slot(item)]);
-        }
-    }
+    for (; tiles.more(); tiles.next())
+        bring_tile_scales(shared, item, args.scales.a, args.scales.by_fours, first, second, tiles.origin(),
+                          tiles.first_step, tiles.steps, args.tokens, args.features);
 }
 
 }  // namespace

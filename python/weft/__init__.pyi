@@ -636,6 +636,76 @@ def group_norm(
         SGLang's diffusion kernels.
     """
 
+def grouped_gemm(
+    a: _Array,
+    b: _Array,
+    group_ends: _Array | None = None,
+    counts: _Array | None = None,
+    a_scale: _Array | None = None,
+    a_group_scale: _Array | None = None,
+    b_scale: _Array | None = None,
+    b_block_scale: _Array | None = None,
+    bias: _Array | None = None,
+    up: _Array | None = None,
+    up_scale: _Array | None = None,
+    up_block_scale: _Array | None = None,
+    up_bias: _Array | None = None,
+    *,
+    activation: Literal["none", "gelu_tanh", "gelu_erf", "silu"] = "none",
+    expected_rows: int = 0,
+    out: _Array | None = None,
+    out_dtype: _DType | None = None,
+) -> _Array:
+    """out = act(a_scale * b_scale[g] * (a @ b[g].T) + bias[g]) [* (a_scale * up_scale[g] * (a @ up[g].T) +
+        up_bias[g])] for the rows of each group g
+
+    Args:
+        a: [m k] bf16, fp16, fp8_e4m3. Activations, the groups' rows one after the other; beside counts
+            [groups rows k].
+        b: [groups n k] bf16, fp16, fp8_e4m3. Weights; [groups, k, n] tensors are passed as their transposed
+            view. The dtype of a.
+        group_ends: [groups] int32. The row after the last of each group, whose first is where the one
+            before ends. Numbers from 0 on up to m, none below the one before. Not beside counts.
+        counts: [groups] int32. How many rows of each group are there, the first ones. Not beside
+            group_ends.
+        a_scale: [1] fp32. What a's stored values are multiplied by. Only where a is stored in fewer bits.
+            Not beside a_group_scale.
+        a_group_scale: [m ceil(k/128)] fp32. What each 128 columns of a row of a are multiplied by, instead
+            of a_scale; may be column-major; beside counts [groups rows ceil(k/128)]. Only where a is stored
+            in fewer bits. Not beside a_scale.
+        b_scale: [groups] fp32. What the stored values of each group's b are multiplied by. Only where b is
+            stored in fewer bits. Not beside b_block_scale.
+        b_block_scale: [groups ceil(n/128) ceil(k/128)] fp32. What each 128 rows by 128 columns of b are
+            multiplied by, instead of b_scale. Only where b is stored in fewer bits. Not beside b_scale.
+        bias: [groups n] fp32, bf16, fp16. Added to b's product, before the activation.
+        up: [groups n k] bf16, fp16, fp8_e4m3. Weights of the product that the activation's value gates. The
+            dtype of b.
+        up_scale: [groups] fp32. What the stored values of each group's up are multiplied by. Only beside
+            up. Only where up is stored in fewer bits. Not beside up_block_scale.
+        up_block_scale: [groups ceil(n/128) ceil(k/128)] fp32. What each 128 rows by 128 columns of up are
+            multiplied by, instead of up_scale. Only beside up. Only where up is stored in fewer bits. Not
+            beside up_scale.
+        up_bias: [groups n] fp32, bf16, fp16. Added to up's product. Only beside up.
+        activation: After the bias. One of none, gelu_tanh, gelu_erf, silu.
+        expected_rows: About how many rows a group has; 0: as many as its share, or its room.
+        out: [m n] bf16, fp16. The products; rows of no group keep their bits; beside counts [groups rows
+            n].
+        out_dtype: dtype of out where it is allocated.
+
+    Returns:
+        the result: out.
+
+    Raises:
+        ValueError, TypeError: what the contract forbids, with the field at fault.
+
+    Numerics: u * sum|a*b| * scales + 2^-24 * (2|product| + |bias|), through the activation's slope (at
+        most 1.13) and 12 * 2^-24 of its argument, as gemm's: u = (k + 32) * 2^-24; fp8 adds 2^-9,
+        scales of groups and blocks 4 * 2^-24; gelu_tanh: tanh to 2^-11 relative. up: each factor's
+        error times the other, and 2^-24 of the product.
+    Replaces: torch _grouped_mm and _scaled_grouped_mm; DeepGEMM's grouped products, contiguous and
+        masked; the experts of mixture models (arXiv:2101.03961).
+    """
+
 def histogram(
     x: _Array,
     *,

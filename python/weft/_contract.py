@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Any
@@ -72,6 +72,7 @@ class Field:
     meaning: str
     picked_by: str = ""  # where that field is there, this one has the axes picked_axes
     picked_axes: str = ""
+    partial: bool = False  # a call may leave elements as they are: what is allocated begins as zeros
     sized_axis: str = ""  # an axis whose size this field's dtype says
     sizes_by_dtype: Mapping[str, int] = dataclass_field(default_factory=dict)
     # By another field and its dtype: the default first.
@@ -85,6 +86,14 @@ class Field:
     @property
     def writes(self) -> bool:
         return self.role != "in"
+
+    def beside(self, there: Container[str]) -> Field:
+        """This field as it is beside fields of these names: its axes are others where it is picked."""
+        return self._picked if self.picked_by in there else self
+
+    @cached_property
+    def _picked(self) -> Field:
+        return replace(self, axes=self.picked_axes, picked_by="")
 
     @property
     def broadcasts(self) -> bool:
@@ -182,11 +191,12 @@ class Contract:
         Raises ValueError where one doesn't follow.
         """
         sizes = self._known_sizes(options, dtypes)
+        there = {name for name, shape in given.items() if shape is not None}
         leading: Shape | None = None
         misfit = ""
         for _ in range(2):  # the second round knows the axes that later fields bound
-            for field in self.fields:
-                shape = given.get(field.name)
+            for each in self.fields:
+                field, shape = each.beside(there), given.get(each.name)
                 if shape is None or field.broadcasts:
                     continue
                 before, axes = field.pattern
@@ -206,10 +216,10 @@ class Contract:
                     axis.solve(size, sizes)
         for field in self.inputs:  # an axis that only absent inputs name is empty
             if given.get(field.name) is None:
-                for axis in field.pattern[1]:
+                for axis in field.beside(there).pattern[1]:
                     if axis.is_name:
                         sizes.setdefault(axis.text, 0)
-        return [self._shape(field, leading, sizes, misfit) for field in wanted]
+        return [self._shape(field.beside(there), leading, sizes, misfit) for field in wanted]
 
     def _misfit(self, field: Field, shape: Sequence[int]) -> str:
         expected = ", ".join(field.axes.split())

@@ -59,7 +59,8 @@ def run(op: Op, values: Values) -> Any:
     """A call of a weft function on NumPy arrays."""
     fields = op.missing(values)
     for field, (shape, name) in zip(fields, op.allocation(fields, values, name_of), strict=True):
-        values[field.name] = np.empty(shape, dtype_of(name))
+        new = np.zeros if field.partial else np.empty
+        values[field.name] = new(shape, dtype_of(name))
     views = {
         field.name: _view(op, field.name, values[field.name], field.writes)
         for field in op.contract.fields

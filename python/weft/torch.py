@@ -51,7 +51,7 @@ class Operator:
         passed = {name for name in op.order if name not in {field.name for field in contract.outputs}}
         self.places = [op.order.index(name) if name in passed else None for name in self.parameters]
         self.rest = [None if op.defaults[name] is MISSING else op.defaults[name] for name in op.order]
-        self.plans: dict[Any, list[tuple[int, torch.Size, torch.dtype]]] = {}
+        self.plans: dict[Any, list[tuple[int, torch.Size, torch.dtype, Callable[..., torch.Tensor]]]] = {}
         self.functional: Any = None
         # torch.compile takes no operator that writes to its arguments and returns a list: there is none then.
         if not (self.returns_list and any(field.writes for field in contract.inputs)):
@@ -99,24 +99,24 @@ class Operator:
             if place is not None:
                 call[place] = value
         device = next(a for a in args if a is not None).device
-        written = [torch.empty(shape, dtype=dtype, device=device) for _, shape, dtype in plan]
-        for (place, _, _), tensor in zip(plan, written, strict=True):
+        written = [new(shape, dtype=dtype, device=device) for _, shape, dtype, new in plan]
+        for (place, _, _, _), tensor in zip(plan, written, strict=True):
             call[place] = tensor
         self.op.function(*call)
         return written if self.returns_list else written[0] if written else None
 
     def _fake(self, *args: Any) -> torch.Tensor | list[torch.Tensor] | None:
         like = next(a for a in args if a is not None)
-        written = [like.new_empty(shape, dtype=dtype) for _, shape, dtype in self._plan(args)]
+        written = [like.new_empty(shape, dtype=dtype) for _, shape, dtype, _ in self._plan(args)]
         return written if self.returns_list else written[0] if written else None
 
-    def _plan(self, args: Sequence[Any]) -> list[tuple[int, Any, torch.dtype]]:
-        """The place, shape and dtype of each output to allocate."""
+    def _plan(self, args: Sequence[Any]) -> list[tuple[int, Any, torch.dtype, Callable[..., torch.Tensor]]]:
+        """The place, shape and dtype of each output to allocate, and what does."""
         op = self.op
         values = {**op.defaults, **dict(zip(self.parameters, args, strict=False))}
         fields = op.missing(values)
         return [
-            (op.order.index(field.name), shape, DTYPES[name])
+            (op.order.index(field.name), shape, DTYPES[name], torch.zeros if field.partial else torch.empty)
             for field, (shape, name) in zip(fields, op.allocation(fields, values, NAMES.get), strict=True)
         ]
 
@@ -142,7 +142,8 @@ class Operator:
         op = self.op
         like = next(values[name] for name in op.positional if values[name] is not None)
         for field, (shape, name) in zip(fields, op.allocation(fields, values, NAMES.get), strict=True):
-            values[field.name] = like.new_empty(shape, dtype=DTYPES[name])
+            new = like.new_zeros if field.partial else like.new_empty
+            values[field.name] = new(shape, dtype=DTYPES[name])
 
 
 def as_argument(value: Any) -> Any:

@@ -98,17 +98,21 @@ int only_axis(const AxisExpression& expression) {
     return found;
 }
 
+// A field's axes in this call, whether it is picked or not.
+const AxisPattern& axes_in(const Contract& contract, const void* op, const Field& field) {
+    return contract.pattern(field, [&](int i) {
+        return static_cast<bool>(Contract::tensor(op, contract.fields()[static_cast<std::size_t>(i)]));
+    });
+}
+
 // The axes that only absent inputs name, or those that are there where they are picked, and this one is not, or the
 // other way round.
 std::array<bool, kMaxAxes> absent_axes(const Contract& contract, const void* op) {
     std::array<bool, kMaxAxes> named{}, absent{};
-    const auto is_there = [&](int i) {
-        return static_cast<bool>(Contract::tensor(op, contract.fields()[static_cast<std::size_t>(i)]));
-    };
     for (const Field& field : contract.fields()) {
         const bool counts = Contract::tensor(op, field) || field.writes();
         for (const AxisPattern* pattern : {&field.pattern, &field.picked_pattern}) {
-            const bool used = counts && pattern == &contract.pattern(field, is_there);
+            const bool used = counts && pattern == &axes_in(contract, op, field);
             for (const AxisExpression& axis : pattern->axes) {
                 const int only = only_axis(axis);
                 if (only >= 0 && (used || axis.is_name()))
@@ -156,11 +160,12 @@ AxisSizes Contract::check(const void* op) const {
     // Composite axes may have become known only by a later field.
     for (const Field& field : fields_) {
         const Tensor& t = tensor(op, field);
-        if (!t || std::all_of(field.pattern.axes.begin(), field.pattern.axes.end(),
+        const AxisPattern& axes = axes_in(*this, op, field);
+        if (!t || std::all_of(axes.axes.begin(), axes.axes.end(),
                               [](const AxisExpression& a) { return a.is_name(); })) {
             continue;
         }
-        if (std::string problem = matcher.match(field.pattern, t); !problem.empty()) {
+        if (std::string problem = matcher.match(axes, t); !problem.empty()) {
             reject(name_, field.name, std::move(problem));
         }
     }
@@ -194,9 +199,7 @@ void Contract::check_field(const void* op, const Field& field, AxisMatcher& matc
     }
     if (std::string problem = extent_problem(t, field.writes()); !problem.empty())
         reject(name_, field.name, std::move(problem));
-    const AxisPattern& axes =
-        pattern(field, [&](int i) { return !!tensor(op, fields_[static_cast<std::size_t>(i)]); });
-    if (std::string problem = matcher.match(axes, t); !problem.empty())
+    if (std::string problem = matcher.match(axes_in(*this, op, field), t); !problem.empty())
         reject(name_, field.name, std::move(problem));
     if (t.numel() == 0) return;
     if (std::string problem = storage_problem(t, field); !problem.empty())

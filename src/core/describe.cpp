@@ -78,6 +78,7 @@ nlohmann::json describe(const Contract& c, const Field& f) {
                             {"dtypes", dtypes},       {"layout", layout_name(f.layout)},
                             {"meaning", f.meaning},   {"in_place_of", f.in_place_of},
                             {"rules", c.rules(f)}};
+    if (f.partial) field["partial"] = true;
     if (!f.picked_by.empty()) field.update({{"picked_by", f.picked_by}, {"picked_axes", f.picked_axes}});
     if (f.sized_axis >= 0) {
         auto& sizes = field["sizes_by_dtype"] = nlohmann::json::object();

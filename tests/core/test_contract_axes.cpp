@@ -79,6 +79,26 @@ TEST_F(ContractAxes, AnAxisOfAPickedShapeIsEmptyWhereNothingPicks) {
     EXPECT_THROW(groups(op), Error);
 }
 
+// An expression is of the axes that the field has here.
+TEST_F(ContractAxes, APickedShapeMayHaveExpressions) {
+    static const Contract contract =
+        Describe<Parted>("scaled", "x by groups")
+            .in("x", &Parted::x, "rows dim", kFloat, "all")
+            .picked_by("offsets", "groups room dim")
+            .in("scales", &Parted::head, "rows ceil(dim/4)", kFloat, "of columns")
+            .picked_by("offsets", "groups room ceil(dim/4)")
+            .in("offsets", &Parted::tail, "groups", kFloat, "of groups")
+            .optional();
+    Parted op{.x = at(0, {3, 9}), .head = at(1, {3, 3})};
+    EXPECT_NO_THROW(contract.check(&op));
+    op.x = at(0, {2, 3, 9});
+    op.head = at(1, {2, 3, 3});
+    op.tail = at(2, {2});
+    EXPECT_NO_THROW(contract.check(&op));
+    op.head = at(1, {2, 3, 2});
+    EXPECT_THROW(contract.check(&op), Error);
+}
+
 // No output leaves it open here.
 TEST_F(ContractAxes, ASumIsItsOnlyPartWhereTheOtherIsNot) {
     static const Contract contract = Describe<Parted>("joined", "x = head beside tail")

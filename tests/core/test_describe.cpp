@@ -43,6 +43,7 @@ struct Described {
                 .in_place_of("x")
                 .out("scale", &Op::scale, "rows ceil(dim/group)", {DType::fp32, DType::fp8_e4m3}, "of groups")
                 .optional()
+                .partial()
                 .sizes_by_dtype("group", {{DType::fp32, 128}, {DType::fp8_e4m3, 16}})
                 .dtype_beside("out", {{DType::fp8_e4m3, {DType::fp32, DType::fp8_e4m3}}})
                 .option("eps", &Op::eps, 1e-12, 1, "under the root", {1e-6})
@@ -85,7 +86,7 @@ TEST(Descriptions, HaveEveryMemberOfAField) {
         "rules": []})json");
     expect(fields[5], R"json({"name": "scale", "role": "out", "optional": true,
         "axes": "rows ceil(dim/group)", "dtypes": ["fp32", "fp8_e4m3"], "layout": "rows", "meaning": "of groups",
-        "in_place_of": [], "rules": ["its dtype goes by that of out"], "sized_axis": "group",
+        "in_place_of": [], "rules": ["its dtype goes by that of out"], "partial": true, "sized_axis": "group",
         "sizes_by_dtype": {"fp32": 128, "fp8_e4m3": 16},
         "dtype_beside": {
     "out" : { "fp8_e4m3" : [ "fp32", "fp8_e4m3" ] }}

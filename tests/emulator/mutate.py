@@ -42,7 +42,7 @@ FINDS = {
     "fence": r"without fence_proxy_async|no wgmma_fence|no fence_mbarrier_init",
     "wait": r"before wgmma_wait|wgmma in flight|no wgmma_fence since",
     "lane": r"reads lane|a lane of the warp has exited|divergent warp",
-    "result": r"two runs differ|got .*expected|expected .*got|allowed",
+    "result": r"two runs differ|got .*expected|expected .*got|allowed|is not the op's to write",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,23 @@ def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
     even = (bits >> np.uint64(16)) & np.uint64(1)
     kept = ((bits + np.uint64(0x7FFF) + even) >> np.uint64(16) << np.uint64(16)).astype(np.uint32)
     return np.where(np.isnan(single), np.nan, kept.view(np.float32)).astype(np.float64)
+
+
+def gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu_erf(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2))
+
+
+def activate(name: str, x: np.ndarray) -> np.ndarray:
+    """What products go through on their way out."""
+    if name == "none":
+        return x
+    if name == "silu":
+        return x / (1 + np.exp(-x))
+    return gelu_tanh(x) if name == "gelu_tanh" else gelu_erf(x)
 
 
 def beside(operand: np.ndarray, x: np.ndarray, index: np.ndarray | None = None) -> np.ndarray:

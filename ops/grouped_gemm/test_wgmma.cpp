@@ -1,0 +1,188 @@
+// grouped_gemm on wgmma: what it takes, and the kernel in the emulator by its name.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <string>
+
+#include "ops/grouped_gemm/wgmma.h"
+#include "tests/ops/emulated.h"
+#include "weft/case.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string reason(const std::string& operands, const char* device = "h200") {
+    Case c = Case::parse("grouped_gemm " + operands);
+    c.infer();
+    std::string why;
+    c.with_call(kCuda, [&](const void* call) {
+        const char* said =
+            grouped::wgmma_decline(*static_cast<const GroupedGemm*>(call), *find_device(device));
+        why = said == nullptr ? "accepts" : said;
+    });
+    return why;
+}
+
+TEST(GroupedGemmWgmma, SaysWhatItTakes) {
+    const std::string ends = " group_ends=int32[3] ", counts = " counts=int32[3] ";
+    for (const std::string& operands : {
+             "a=bf16[20,40] b=bf16[3,16,40]" + ends + "out=fp16[20,16]",
+             "a=fp16[20,40]{48,1} b=fp16[3,16,40]{1024,64,1}" + ends +
+                 "bias=fp32[3,16] out=bf16[20,16]{24,1}",
+             "a=bf16[3,20,40]{1600,80,1} b=bf16[3,16,40]" + counts + "out=bf16[3,20,16]{640,24,1}",
+             "a=bf16[20,40] b=bf16[3,16,40]{1280,40,1} up=bf16[3,16,40]{1280,40,1}" + ends +
+                 "out=bf16[20,16]",
+             "a=fp8_e4m3[20,256] b=fp8_e4m3[3,16,256]" + ends +
+                 "a_group_scale=fp32[20,2]{1,20} b_block_scale=fp32[3,1,2] out=bf16[20,16]",
+             std::string("a=bf16[20,8] b=bf16[1,8,8] group_ends=int32[1] out=bf16[20,8]"),
+         })
+        EXPECT_EQ(reason(operands), "accepts") << operands;
+    const std::string plain = "a=bf16[20,64] b=bf16[3,16,64]" + ends + "out=bf16[20,16]";
+    EXPECT_THAT(reason(plain, "a100"), HasSubstr("SM 9.0 alone"));
+    EXPECT_THAT(reason(plain, "b200"), HasSubstr("SM 9.0 alone"));
+    EXPECT_THAT(reason("a=bf16[20,0] b=bf16[3,16,0]" + ends + "out=bf16[20,16]"), HasSubstr("k is 0"));
+    EXPECT_THAT(reason("a=bf16[20,64] b=bf16[0,16,64] group_ends=int32[0] out=bf16[20,16]"),
+                HasSubstr("no groups"));
+    for (const std::string& operands : {
+             "a=bf16[20,60] b=bf16[3,16,60]" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64]+1 b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64]{32,1} b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1028,64,1}" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{0,64,1}" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64] up=bf16[3,16,64]+4" + ends + "out=bf16[20,16]",
+             "a=bf16[3,20,64]{1284,64,1} b=bf16[3,16,64]" + counts + "out=bf16[3,20,16]",
+         })
+        EXPECT_THAT(reason(operands), HasSubstr("k contiguous, 16-byte aligned")) << operands;
+    EXPECT_THAT(
+        reason("a=bf16[20,64] b=bf16[3,16,64] up=bf16[3,16,64]{2048,64,1}" + ends + "out=bf16[20,16]"),
+        HasSubstr("different strides"));
+    for (const std::string& out : {ends + "out=bf16[20,16]{20,1}", ends + "out=bf16[20,16]+1"})
+        EXPECT_THAT(reason("a=bf16[20,64] b=bf16[3,16,64]" + out), HasSubstr("whole 16 bytes a row")) << out;
+    EXPECT_THAT(reason("a=bf16[20,64] b=bf16[3,7,64]" + ends + "out=bf16[20,7]{8,1}"),
+                HasSubstr("whole 16 bytes a row"));
+    EXPECT_THAT(reason("a=bf16[3,20,64] b=bf16[3,16,64]" + counts + "out=bf16[3,20,16]{324,16,1}"),
+                HasSubstr("whole 16 bytes a row"));
+}
+
+std::string planned(const std::string& operands) {
+    Case c = Case::parse("grouped_gemm " + operands);
+    c.infer();
+    std::string config;
+    c.with_call(kCuda, [&](const void* call) {
+        config = grouped::to_string(
+            grouped::wgmma_config(*static_cast<const GroupedGemm*>(call), *find_device("h200")));
+    });
+    return config;
+}
+
+TEST(GroupedGemmWgmma, TilesAreAsWideAsGroupsAreLong) {
+    const auto masked = [](int groups, int expected) {
+        return planned(
+            fmt::format("a=bf16[{0},4096,2048] b=bf16[{0},4096,2048] counts=int32[{0}] "
+                        "out=bf16[{0},4096,4096] expected_rows={1}",
+                        groups, expected));
+    };
+    EXPECT_THAT(masked(6, 1024), HasSubstr("128x256 tiles, 3 stages, pairs"));
+    EXPECT_THAT(masked(32, 192), HasSubstr("128x256 tiles, 3 stages, pairs"));
+    EXPECT_THAT(masked(32, 20), HasSubstr("128x64 tiles, 8 stages, pairs"));
+    EXPECT_THAT(masked(32, 100), HasSubstr("128x128 tiles, 6 stages, pairs"));
+    EXPECT_THAT(planned("a=bf16[160,2048] b=bf16[8,4096,2048] group_ends=int32[8] out=bf16[160,4096]"),
+                HasSubstr("128x64 tiles"));
+    // One tile of features has no other to share its tokens with.
+    EXPECT_THAT(planned("a=bf16[8192,64] b=bf16[4,128,64] group_ends=int32[4] out=bf16[8192,128]"),
+                HasSubstr("single blocks"));
+}
+
+#if WEFT_HAS_EMULATOR
+void expect_right(const std::string& operands, const std::string& config, Values values = Values::usual) {
+    test::expect_right("grouped_gemm " + operands, "wgmma", config, values);
+}
+
+// The emulator's card has four multiprocessors.
+TEST(GroupedGemmWgmma, EveryTileAloneAndInPairs) {
+    struct Kind {
+        const char *dtype, *scales;
+        int k;
+    };
+    for (const Kind& kind : {Kind{"bf16", "", 72}, Kind{"fp8_e4m3", "a_scale=fp32[1] ", 144},
+                             Kind{"fp8_e4m3", "b_block_scale=fp32[2,{},2] ", 144}}) {
+        const auto expect = [&](int m, int n, int tokens, const char* blocks, bool gated) {
+            const std::string b = fmt::format("={}[2,{},{}] ", kind.dtype, n, kind.k);
+            const std::string line = fmt::format("a={}[{},{}] b{}", kind.dtype, m, kind.k, b) +
+                                     (gated ? "up" + b : "") +
+                                     fmt::format(fmt::runtime(kind.scales), (n + 127) / 128) +
+                                     fmt::format("group_ends=int32[2] out=bf16[{},{}]", m, n);
+            const bool scaled = line.find("block_scale") != std::string::npos;
+            expect_right(line, fmt::format("128x{} tiles", scaled ? std::min(tokens, 128) : tokens));
+            expect_right(line, scaled ? "" : blocks);
+        };
+        expect(1024, 64, 256, "single blocks", true);
+        expect(512, 64, 128, "single blocks", true);
+        expect(128, 64, 64, "single blocks", true);
+        expect(512, 256, 256, "pairs of blocks", true);
+        expect(256, 256, 128, "pairs of blocks", true);
+        expect(128, 256, 64, "pairs of blocks", true);
+        expect(1024, 128, 256, "single blocks", false);
+        expect(512, 128, 128, "single blocks", false);
+        expect(256, 128, 64, "single blocks", false);
+        expect(512, 512, 256, "pairs of blocks", false);
+        expect(256, 512, 128, "pairs of blocks", false);
+        expect(128, 512, 64, "pairs of blocks", false);
+    }
+}
+
+TEST(GroupedGemmWgmma, MoreTilesThanBlocksAndMoreStepsThanStages) {
+    expect_right(
+        "a=bf16[300,650]{656,1} b=bf16[3,520,650]{341120,656,1} group_ends=int32[3] bias=bf16[3,520] "
+        "out=bf16[300,520]",
+        "");
+    expect_right(
+        "a=fp16[5,70,330]{23520,336,1} b=fp16[5,104,330]{34944,336,1} counts=int32[5] "
+        "out=fp16[5,70,104]{8400,112,1}",
+        "");
+    expect_right(
+        "a=bf16[500,330]{336,1} b=bf16[2,176,330]{59136,336,1} up=bf16[2,176,330]{59136,336,1} "
+        "group_ends=int32[2] up_bias=fp32[2,176] out=bf16[500,176]",
+        "");
+    // More tokens than are computed together: the weights come again.
+    expect_right("a=bf16[2500,16] b=bf16[1,16,16] group_ends=int32[1] out=bf16[2500,16]", "");
+}
+
+TEST(GroupedGemmWgmma, EveryEpilogue) {
+    for (const std::string activation : {"none", "gelu_tanh", "gelu_erf", "silu"}) {
+        for (const std::string& bias : {std::string(), std::string("bias=fp16[2,136] ")}) {
+            for (const std::string& up :
+                 {std::string(), std::string("up=bf16[2,136,32] up_bias=bf16[2,136] ")}) {
+                const std::string line = "a=bf16[2,40,32] b=bf16[2,136,32] counts=int32[2] " + bias + up +
+                                         "out=fp16[2,40,136] activation=" + activation;
+                expect_right(line, "");
+                expect_right(line, "", Values::special);
+            }
+        }
+    }
+}
+
+TEST(GroupedGemmWgmma, ScalesOfGroupsAndBlocks) {
+    for (const std::string& a_scale :
+         {std::string(), std::string("a_scale=fp32[1] "), std::string("a_group_scale=fp32[200,3]{1,208} ")}) {
+        for (const std::string& b_scale :
+             {std::string(), std::string("b_scale=fp32[4] "), std::string("b_block_scale=fp32[4,2,3] ")}) {
+            const std::string line =
+                "a=fp8_e4m3[200,272] b=fp8_e4m3[4,136,272] group_ends=int32[4] " + a_scale + b_scale;
+            expect_right(line + "out=bf16[200,136]", "");
+            expect_right(line + "up=fp8_e4m3[4,136,272] up_block_scale=fp32[4,2,3] out=bf16[200,136]", "");
+        }
+    }
+    expect_right(
+        "a=fp8_e4m3[4,50,272] b=fp8_e4m3[4,136,272] counts=int32[4] a_group_scale=fp32[4,50,3]{150,1,50} "
+        "b_block_scale=fp32[4,2,3] out=bf16[4,50,136]",
+        "groups scaled");
+}
+#endif
+
+}  // namespace
+}  // namespace weft
