@@ -33,9 +33,8 @@ struct WgmmaTile {
     }
 
     constexpr bool by_tokens() const { return weight_columns > 0; }
-    constexpr int weights() const {
-        return by_tokens() ? weight_columns : kRows;
-    }  // rows of them, or of both
+    // Rows of them, gated those of both.
+    constexpr int weights() const { return by_tokens() ? weight_columns : kRows; }
     constexpr int columns() const { return by_tokens() ? weights() : tokens; }
     constexpr int sums() const { return columns() / 2; }  // of a thread
     // Whose products a thread holds beside its sums at first, where they are promoted; then those of the rest. (In the
