@@ -23,9 +23,10 @@ struct Fill {
         index,      // rule: in [0, bound)
         count,      // rule: in [0, bound]; a number of rows that the device knows
         offsets,    // rule: the first is 0, the last is bound, none is below the one before: `cu_seqlens`
-        slots,      // rule: in [0, bound), no two the same: where rows of a paged cache go
-        parts,      // rule: not negative, and their sum is bound: rows of ragged groups
-        lengths,    // integers in [0, bound] and some beyond, which the op clamps
+        ends,   // rule: none is negative or below the one before, the last is at most bound: where groups end
+        slots,  // rule: in [0, bound), no two the same: where rows of a paged cache go
+        parts,  // rule: not negative, and their sum is bound: rows of ragged groups
+        lengths,  // integers in [0, bound] and some beyond, which the op clamps
     };
     Kind kind = Kind::normal;
     double low = 0, high = 1;  // uniform, scale: the range; normal: mean and standard deviation
@@ -43,6 +44,7 @@ struct Fill {
     static Fill index(std::string_view bound);
     static Fill count(std::string_view bound);
     static Fill offsets(std::string_view bound);
+    static Fill ends(std::string_view bound);
     static Fill slots(std::string_view bound);
     static Fill parts(std::string_view bound);
     static Fill lengths(std::string_view bound);

@@ -98,7 +98,7 @@ inline void grouped_gemm_operands(Describe<GroupedGemm>& op) {
             "the row after the last of each group, whose first is where the one before ends")
         .optional()
         .layout(Layout::dense)
-        .fill(Fill::lengths("m"))
+        .fill(Fill::ends("m").outside_is_defined())
         .in("counts", &GroupedGemm::counts, "groups", DType::int32,
             "how many rows of each group are there, the first ones")
         .optional()

@@ -665,7 +665,7 @@ def grouped_gemm(
         b: [groups n k] bf16, fp16, fp8_e4m3. Weights; [groups, k, n] tensors are passed as their transposed
             view. The dtype of a.
         group_ends: [groups] int32. The row after the last of each group, whose first is where the one
-            before ends. Not beside counts.
+            before ends. Numbers from 0 on up to m, none below the one before. Not beside counts.
         counts: [groups] int32. How many rows of each group are there, the first ones. Not beside
             group_ends.
         a_scale: [1] fp32. What a's stored values are multiplied by. Only where a is stored in fewer bits.

@@ -29,6 +29,10 @@ class Reader {
                 check((at_ == 0 ? value == 0 : value >= total_) && value <= limit_, value);
                 total_ = value;
                 break;
+            case Fill::Kind::ends:
+                check(value >= total_ && value <= limit_, value);
+                total_ = value;
+                break;
             case Fill::Kind::slots:
                 check(none || (value >= 0 && value < limit_), value);
                 if (const auto [other, fresh] = seen_.emplace(value, at_); !none && !fresh && got_.empty())
@@ -66,6 +70,8 @@ std::string rule_with(const Fill& fill, const std::string& bound) {
         case Fill::Kind::count: return fmt::format("numbers in [0, {}]", bound);
         case Fill::Kind::offsets:
             return fmt::format("numbers from 0 to {}, none below the one before", bound);
+        case Fill::Kind::ends:
+            return fmt::format("numbers from 0 on up to {}, none below the one before", bound);
         case Fill::Kind::slots: return fmt::format("different numbers in [0, {}){}", bound, or_none);
         case Fill::Kind::parts: return fmt::format("numbers from 0 on with the sum {}", bound);
         default: return {};
@@ -101,6 +107,7 @@ Fill Fill::positions(double high, std::string_view bound) {
 Fill Fill::index(std::string_view bound) { return fill_within(Kind::index, bound); }
 Fill Fill::count(std::string_view bound) { return fill_within(Kind::count, bound); }
 Fill Fill::offsets(std::string_view bound) { return fill_within(Kind::offsets, bound); }
+Fill Fill::ends(std::string_view bound) { return fill_within(Kind::ends, bound); }
 Fill Fill::slots(std::string_view bound) { return fill_within(Kind::slots, bound); }
 Fill Fill::parts(std::string_view bound) { return fill_within(Kind::parts, bound); }
 Fill Fill::lengths(std::string_view bound) { return fill_within(Kind::lengths, bound); }

@@ -126,6 +126,24 @@ std::vector<std::int64_t> cuts(std::int64_t count, std::int64_t most, Random& ra
     return at;
 }
 
+// Where groups end: of about as many each, as those of a router whose experts are in balance, or of any sizes. In usual calls every
+// row is some group's, as operators of PyTorch want it.
+std::vector<std::int64_t> ends(std::int64_t count, std::int64_t limit, bool usual, Random& random) {
+    const std::int64_t all = usual || random.below(2) == 0 ? limit : random.below(limit + 1);
+    if (random.below(3) == 0) {
+        std::vector<std::int64_t> at = cuts(count - 1, all, random);
+        at.push_back(all);
+        return at;
+    }
+    std::vector<std::int64_t> at;
+    const std::int64_t spread = all / count / 4;  // to either side
+    for (std::int64_t i = 1; i <= count; ++i) {
+        const std::int64_t even = i * all / count;
+        at.push_back(i == count ? all : even + random.below(spread + 1) - random.below(spread + 1));
+    }
+    return at;
+}
+
 // Different numbers below `limit` in any order; -1 in every seventh place where that may be, and in those for which
 // no number is left.
 std::vector<std::int64_t> slots(std::int64_t count, std::int64_t limit, bool or_none, Random& random) {
@@ -145,10 +163,11 @@ std::vector<std::int64_t> slots(std::int64_t count, std::int64_t limit, bool or_
 }
 
 // All at once where they depend on each other; nothing for the other kinds.
-std::vector<std::int64_t> draw_together(const Fill& fill, std::int64_t count, std::int64_t limit,
+std::vector<std::int64_t> draw_together(const Fill& fill, std::int64_t count, std::int64_t limit, bool usual,
                                         Random& random) {
     if (limit == kUnknown || count == 0) return {};
     if (fill.kind == Fill::Kind::slots) return slots(count, limit, fill.or_none, random);
+    if (fill.kind == Fill::Kind::ends) return ends(count, limit, usual, random);
     if (fill.kind != Fill::Kind::offsets && fill.kind != Fill::Kind::parts) return {};
     const bool parts = fill.kind == Fill::Kind::parts;
     std::vector<std::int64_t> at = cuts(parts ? count - 1 : count - 2, limit, random);
@@ -206,7 +225,8 @@ void draw_input(const Field& field, const Tensor& view, std::int64_t limit, Draw
     if (is_floating(view.dtype)) return draw_numbers(fill, view, drawing.values, random);
     const bool special = drawing.values == Values::special;
     const bool outside = drawing.on_device && special && fill.defined_outside;
-    const std::vector<std::int64_t> together = draw_together(fill, view.numel(), limit, random);
+    const std::vector<std::int64_t> together =
+        draw_together(fill, view.numel(), limit, drawing.values == Values::usual, random);
     std::size_t next = 0;
     for_each_offset(view, [&](std::int64_t i) {
         std::int64_t value =

@@ -15,7 +15,7 @@ using testing::StrEq;
 // Rows of ragged groups, put into the slots of a paged cache; rows beyond `count` are left as they are.
 struct Ragged {
     static constexpr std::string_view kName = "ragged";
-    Tensor x{}, offsets{}, parts{}, slots{}, pick{}, count{}, cache{}, out{};
+    Tensor x{}, offsets{}, parts{}, ends{}, slots{}, pick{}, count{}, cache{}, out{};
 
     static const Contract& contract() {
         using Op = Ragged;
@@ -27,6 +27,9 @@ struct Ragged {
                 .fill(Fill::offsets("tokens"))
                 .in("parts", &Op::parts, "experts", kIndex, "rows of each expert")
                 .fill(Fill::parts("tokens"))
+                .in("ends", &Op::ends, "groups", kIndex, "where groups end")
+                .optional()
+                .fill(Fill::ends("tokens"))
                 .in("slots", &Op::slots, "tokens", kIndex, "where rows go")
                 .fill(Fill::slots("pages*page_size").or_minus_one())
                 .in("pick", &Op::pick, "tokens", kIndex, "which row")
@@ -79,6 +82,7 @@ struct Call {
         op.x = Tensor(x, DType::fp32, {4, 2});
         op.offsets = Tensor(offsets, DType::int32, {3});
         op.parts = Tensor(parts, DType::int64, {2});
+        op.ends = Tensor(ends, DType::int32, {2});
         op.slots = Tensor(slots, DType::int32, {4});
         op.pick = Tensor(pick, DType::int32, {4});
         op.count = Tensor(&count, DType::int32, {1});
@@ -96,7 +100,8 @@ struct Call {
     }
 
     float x[8] = {}, cache[12] = {}, out[8] = {};
-    std::int32_t offsets[3] = {0, 4, 4}, slots[4] = {5, -1, 0, -1}, pick[4] = {0, 1, 2, 3}, count = 4;
+    std::int32_t offsets[3] = {0, 4, 4}, ends[2] = {1, 3}, slots[4] = {5, -1, 0, -1}, pick[4] = {0, 1, 2, 3},
+                 count = 4;
     std::int64_t parts[2] = {0, 4};
     Ragged op{};
 };
@@ -119,6 +124,12 @@ TEST(Rules, HoldWhereTheHostSeesTheElements) {
     EXPECT_THAT(refused([](Call& c) { c.parts[1] = 3; }), HasSubstr("got 3 as their sum"));
     EXPECT_THAT(refused([](Call& c) { c.parts[0] = -1; }), HasSubstr("got -1 at 0"));
     EXPECT_THAT(refused([](Call& c) { c.parts[0] = INT64_MAX; }), HasSubstr("at 0"));
+    EXPECT_THAT(
+        refused([](Call& c) { c.ends[1] = 0; }),
+        StrEq(
+            "ragged.ends: expected numbers from 0 on up to tokens=4, none below the one before, got 0 at 1"));
+    EXPECT_THAT(refused([](Call& c) { c.ends[1] = 5; }), HasSubstr("got 5 at 1"));
+    EXPECT_THAT(refused([](Call& c) { c.ends[0] = -1; }), HasSubstr("got -1 at 0"));
     EXPECT_THAT(
         refused([](Call& c) { c.slots[1] = 5; }),
         StrEq("ragged.slots: expected different numbers in [0, pages*page_size=6), or -1: none, got 5 at 0 "
@@ -171,8 +182,8 @@ TEST(Rules, AreKeptByGeneratedCases) {
 
 TEST(Rules, LetDrawnValuesReachTheirEnds) {
     const Case c = Case::parse(
-        "ragged x=fp32[40,3] offsets=int32[8] parts=int64[5] slots=int32[40] pick=int32[40] count=int32[1] "
-        "cache=fp32[10,4,3]");
+        "ragged x=fp32[40,3] offsets=int32[8] parts=int64[5] ends=int32[7] slots=int32[40] pick=int32[40] "
+        "count=int32[1] cache=fp32[10,4,3]");
     bool full = false, empty_group = false, all_slots = false;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         const Instance instance(c, kCpu, seed, Values::usual);
