@@ -7,29 +7,23 @@
 //             128 have tiles of 80 keys, as registers are 160 a thread.
 // Prediction  Of 192 queries by 128 keys the tensor cores need 1536 clocks for heads of 64, and so do the exponentials; for
 //             heads of 128 twice as many. With turns the shorter hides behind the longer: 1.2 to 1.3 times as fast as 14.
+#include "kit/turns.cuh"
 #include "ladder/flash_attention/hopper.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Named barriers 1 and up are the consumers' turns. Each waits and gives as often as the others, once for each tile.
-struct Turns {
-    unsigned group, groups;
-    __device__ __forceinline__ void wait() const { kit::named_barrier_sync(1 + group, 256); }
-    __device__ __forceinline__ void give() const { kit::named_barrier_arrive(1 + (group + 1) % groups, 256); }
-};
-
 // A tile's scores, and with them the values of the tile before; kFirst: there is none.
 template <bool kFirst, class H>
 __device__ __forceinline__ void attend_tile(const HeadRing<H>& ring, GroupWeights<H>& weights,
-                                            GroupRows<H>& rows, const Turns& turns, int tile, int item,
-                                            float scale) {
+                                            GroupRows<H>& rows, int group, const kit::Turns& turns, int tile,
+                                            int item, float scale) {
     GroupScores<H> scores;
     if (!kFirst) ring.await_item(item - 1);
     auto& keys = ring.await_item(item);
     turns.wait();
     kit::wgmma_fence();
-    issue_scores<H>(scores, ring, static_cast<int>(turns.group), keys);
+    issue_scores<H>(scores, ring, group, keys);
     if constexpr (!kFirst) {
         issue_values<H>(rows, weights, ring.item(item - 1));
         turns.give();
@@ -49,12 +43,13 @@ __device__ __forceinline__ void attend_tile(const HeadRing<H>& ring, GroupWeight
 
 template <class H>
 __device__ __forceinline__ void attend_place(const HeadRing<H>& ring, const Calls& c, const Place& p,
-                                             GroupRows<H>& rows, const Turns& turns, int item) {
+                                             GroupRows<H>& rows, int group, const kit::Turns& turns,
+                                             int item) {
     GroupWeights<H> weights;
     item = kit::warp_uniform(item);  // so that descriptors are in the registers that wgmma takes them from
-    if (p.tiles > 0) attend_tile<true, H>(ring, weights, rows, turns, 0, item, c.scale);
+    if (p.tiles > 0) attend_tile<true, H>(ring, weights, rows, group, turns, 0, item, c.scale);
     for (int tile = 1; tile < p.tiles; ++tile)
-        attend_tile<false, H>(ring, weights, rows, turns, tile, item + 2 * tile, c.scale);
+        attend_tile<false, H>(ring, weights, rows, group, turns, tile, item + 2 * tile, c.scale);
     ring.leave_queries();
     if (p.tiles == 0) return;
     const int last = item + 2 * p.tiles - 1;
@@ -78,17 +73,17 @@ __global__ void __launch_bounds__(H::kThreads, 1)
         if (warp == 0 && kit::elect_one()) bring_heads(ring, maps, c, places);
     } else {
         kit::registers_acquire<H::kComputing>();
-        const Turns turns{static_cast<unsigned>(group), H::kGroups};
-        if (group == H::kGroups - 1) turns.give();  // 0 is the first
+        const kit::Turns turns(group, H::kGroups);
+        turns.begin();
         int item = 0, n = 0;
         for_places<H::kRows, H::kKeys>(c, places, [&](const Place& p) {
             GroupRows<H> rows(c, p, group);
             ring.await_queries(n++);
-            attend_place(ring, c, p, rows, turns, item);
+            attend_place(ring, c, p, rows, group, turns, item);
             item += 2 * p.tiles;
             store_out(rows, c, p);
         });
-        if (group == 0) turns.wait();
+        turns.end();
     }
 }
 

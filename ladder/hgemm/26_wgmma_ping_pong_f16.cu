@@ -8,6 +8,7 @@
 // Prediction  The store costs nothing any more. But two stages, 80 KiB, have the products of one of 25's with 48: a block
 //             reads 24 KiB in 512 clocks, half as much again as 25. Where L2 can give that, this is the faster one;
 //             where it cannot, or power holds back the clocks, 25 is, above all where k is long and stores are few.
+#include "kit/turns.cuh"
 #include "ladder/hgemm/pairs.cuh"
 
 namespace weft::inline WEFT_TARGET {
@@ -16,18 +17,11 @@ namespace {
 constexpr int kWide = 256, kHigh = 64, kStages = 5;
 using Ring = TmaRing<kWide, kStages, TmaStage<kWide, kHigh>>;
 
-// Named barriers 1 and 2 are the consumers' turns. Each waits and gives as often as the other, once for each of its tiles.
-struct Turns {
-    unsigned group;
-    __device__ __forceinline__ void wait() const { kit::named_barrier_sync(1 + group, 256); }
-    __device__ __forceinline__ void give() const { kit::named_barrier_arrive(2 - group, 256); }
-};
-
 __device__ __forceinline__ void consume(const Ring& ring, const PairTiles<kWide, kHigh>& tiles,
                                         const kit::TensorMap& out, int group) {
-    const Turns turns{static_cast<unsigned>(group)};
+    const kit::Turns turns(group, 2);  // one for each tile of either group
     const auto leave = [&](int step) { leave_shared(ring, step % kStages); };
-    if (group == 1) turns.give();  // 0 is the first
+    turns.begin();
     for (int i = group; tiles.has(i - group); i += 2) {
         turns.wait();
         if (!tiles.has(i)) {  // the last round has one tile only
@@ -36,9 +30,10 @@ __device__ __forceinline__ void consume(const Ring& ring, const PairTiles<kWide,
         }
         float sums[kWide / 2];
         multiply_stages(sums, ring, 0, i * tiles.steps, tiles.steps, leave, [&] { turns.give(); });
-        send_sums<kWide, 1>(sums, boxes_behind(ring, kStages) + group, out, tiles.corner(i), 3 + turns.group);
+        send_sums<kWide, 1>(sums, boxes_behind(ring, kStages) + group, out, tiles.corner(i),
+                            3 + static_cast<unsigned>(group));
     }
-    if (group == 0) turns.wait();
+    turns.end();
     kit::bulk_wait<0>();
 }
 

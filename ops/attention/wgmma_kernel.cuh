@@ -7,6 +7,7 @@
 #include "kit/ptx/pdl.cuh"
 #include "kit/ptx/proxy_fence.cuh"
 #include "kit/ptx/registers.cuh"
+#include "kit/turns.cuh"
 #include "kit/vector.cuh"
 #include "ops/attention/wgmma_merge.cuh"
 
@@ -62,31 +63,10 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kTile>& shared, c
     }
 }
 
-// The warpgroups issue products in turn. First is who has to hand over at the end, if anyone has.
-struct Turns {
-    unsigned own, next;  // barriers, of the warpgroup that waits and of the one that gives
-    bool first, last;
-
-    __device__ Turns(int group, int groups, int split)
-        : own(1 + static_cast<unsigned>(group)),
-          next(group + 1 < groups ? own + 1 : 1),
-          first(group == 1 - split),
-          last((group + 1) % groups == 1 - split) {}
-    __device__ void wait() const { kit::named_barrier_sync(own, 256); }
-    __device__ void give() const { kit::named_barrier_arrive(next, 256); }
-    // Every warpgroup gives as often as it waits, but for the last, which lets the first begin.
-    __device__ void begin() const {
-        if (last) give();
-    }
-    __device__ void end() const {
-        if (first) wait();
-    }
-};
-
 // Items of which a warpgroup needs nothing pass, in turn, and in the phases of their slots.
 template <WgmmaTile kTile>
-__device__ __forceinline__ void pass_tiles(const WgmmaShared<kTile>& shared, const Turns& turns, int item,
-                                           int end) {
+__device__ __forceinline__ void pass_tiles(const WgmmaShared<kTile>& shared, const kit::Turns& turns,
+                                           int item, int end) {
     int left = kit::warp_uniform(kit::anew(end - item));
 #pragma unroll 1
     for (item = kit::warp_uniform(kit::anew(item)); left > 0; --left, ++item) {
@@ -105,7 +85,7 @@ __device__ __forceinline__ void pass_tiles(const WgmmaShared<kTile>& shared, con
 template <class T, bool kOptions, WgmmaTile kTile>
 __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
                                        const AttentionParams& p, const AttentionBlock& block,
-                                       const KeyTiles& tiles, int n, const Turns& turns, int group_row,
+                                       const KeyTiles& tiles, int n, const kit::Turns& turns, int group_row,
                                        int row) {
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, 64);
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
@@ -249,7 +229,7 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
 template <class T, bool kOptions, bool kRagged, WgmmaTile kTile>
 __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, const AttentionParams& p,
                                              const AttentionBlock& block, const KeyTiles& tiles, int n,
-                                             const Turns& turns, int group) {
+                                             const kit::Turns& turns, int group) {
     WgmmaState<kTile> state;
     clear(state);
     const int row = block.row_block * p.block_rows + group * 64;  // the warpgroup's first
@@ -326,7 +306,9 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     } else {
         kit::registers_acquire<kTile.registers()>();
         const int group = warp / 4 - 1;
-        const Turns turns(group, kTile.warpgroups, p.clustered ? AttentionBlock(p, blockIdx.x).split : 0);
+        // First is who has to hand over at the end, if anyone has.
+        const kit::Turns turns(group, kTile.warpgroups,
+                               1 - (p.clustered ? AttentionBlock(p, blockIdx.x).split : 0));
         turns.begin();
         for_each_block<kTile, kOptions, kRagged>(
             p, [&](const AttentionBlock& block, const KeyTiles& tiles, int n) {

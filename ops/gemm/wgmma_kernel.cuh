@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     gemm_wgmma(const __grid_constant__ WgmmaArguments args, const __grid_constant__ WgmmaMaps maps) {
     constexpr WgmmaTile kTile{kTokens, kGated, kScaled, kWeightColumns};
     const int rank = args.cluster * args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
-    const WgmmaShared<kTile> shared(args.splits > 1 ? rank : 0);
+    const WgmmaShared<kTile> shared(rank, args.splits > 1 ? rank : 0);
     const WgmmaTiles<kTile> tiles(args, rank);
     shared.initialise(args.cluster);
     kit::dependency_wait();

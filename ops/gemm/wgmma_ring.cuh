@@ -54,12 +54,17 @@ struct WgmmaTiles {
 template <WgmmaTile kTile>
 struct WgmmaShared {
     static constexpr unsigned kStages = kTile.stages();
+    // A warp's arrivals when it leaves a stage: one lane says it of what the tensor cores have read; of scales, which lanes
+    // read themselves, each says it.
+    static constexpr int kWarps = 4 * WgmmaTile::kWarpgroups, kLeaving = kTile.scaled ? 32 : 1;
     char *ring, *staged, *scaled;
     kit::Mbarrier *full, *empty;  // one a stage
     kit::Mbarrier* landed;        // the residuals of a warpgroup
+    unsigned own_block;           // its rank in the cluster
     unsigned first_block;         // the rank of the first of `cluster` blocks that fill this block's stages
 
-    __device__ explicit WgmmaShared(int first) : first_block(static_cast<unsigned>(first)) {
+    __device__ WgmmaShared(int own, int first)
+        : own_block(static_cast<unsigned>(own)), first_block(static_cast<unsigned>(first)) {
         ring = kit::align_shared<1024>(kit::dynamic_shared<char>());
         staged = ring + kTile.stages() * kTile.stage_bytes();
         scaled = staged + WgmmaTile::kWarpgroups * kTile.staged_bytes();
@@ -76,7 +81,7 @@ struct WgmmaShared {
         if (threadIdx.x == 0) {
             for (unsigned i = 0; i < kStages; ++i) {
                 kit::mbarrier_init(&full[i], kTile.scaled ? 1 + 32 : 1);
-                kit::mbarrier_init(&empty[i], static_cast<unsigned>(4 * WgmmaTile::kWarpgroups * cluster));
+                kit::mbarrier_init(&empty[i], static_cast<unsigned>(kWarps * (kLeaving + cluster - 1)));
             }
             for (int i = 0; i < WgmmaTile::kWarpgroups; ++i) kit::mbarrier_init(&landed[i], 1);
             kit::fence_mbarrier_init();
@@ -97,11 +102,14 @@ struct WgmmaShared {
     __device__ void await_empty(unsigned item) const {
         if (item >= kStages) kit::mbarrier_wait(&empty[slot(item)], parity(item - kStages));
     }
-    // The warp has left the stage. It has only read there: nothing is to be published.
+    // The warp has left the stage of each block that fills it together with this one. It has only read there: nothing is to
+    // be published. Scales are its own block's alone.
     __device__ void release(unsigned item, int cluster) const {
-        const unsigned lane = threadIdx.x % 32;
-        if (lane < static_cast<unsigned>(cluster))
-            kit::mbarrier_arrive_remote<false>(&empty[slot(item)], first_block + lane);
+        const unsigned lane = threadIdx.x % 32, block = first_block + lane;
+        kit::Mbarrier* left = &empty[slot(item)];
+        if constexpr (kTile.scaled) kit::mbarrier_arrive(left);
+        if (lane < static_cast<unsigned>(cluster) && !(kTile.scaled && block == own_block))
+            kit::mbarrier_arrive_remote<false>(left, block);
     }
 };
 

@@ -180,10 +180,6 @@ struct PromotedSums {
         kit::wgmma_wait<kLater>();
         kit::wgmma_hold(products);
         adder.template add<0>(sums, products, asked);
-        leave(item);
-    }
-    __device__ __forceinline__ void leave(unsigned item) const {
-        if constexpr (kTile.scaled) __syncwarp();  // all lanes have their scales
         shared.release(item, cluster);
     }
     // The stages from `item` on, `steps` of them.
@@ -220,7 +216,7 @@ struct PromotedSums {
             const auto adder = adder_of(shared, item, group);
             part<0, kPart>(at, adder);
             if constexpr (kRest > 0) part<kPart, kRest>(at, adder);
-            leave(item);
+            shared.release(item, cluster);
         }
     }
 };

@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     constexpr WgmmaTile kTile{kTokens, kGated, kScaled};
     const int cluster = args.first.cluster;
     const int rank = cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
-    const WgmmaShared<kTile> shared(0);
+    const WgmmaShared<kTile> shared(rank, 0);
     shared.initialise(cluster);
     kit::dependency_wait();
     kit::dependents_launch();
