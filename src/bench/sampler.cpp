@@ -44,6 +44,11 @@ double Sampler::once_us(const Callable& callable, Time time) {
     return std::max(0.5, (time == Time::device ? time_us(*context_, few) : host_us(few_and_wait)) / 3);
 }
 
+std::size_t Sampler::sets_of(double once_us, std::size_t sets) {
+    constexpr double kLongestRound = 0.5e6;  // in which the card reads all sets a thousand times
+    return static_cast<std::size_t>(std::clamp(kLongestRound / once_us, 1.0, static_cast<double>(sets)));
+}
+
 // Enough to fill a sample, each set equally often.
 std::size_t Sampler::calls_of(double once_us, Time time, std::size_t sets) const {
     constexpr double kEagerShare = 0.25;  // of a sample's time: eager calls are long already
@@ -57,7 +62,7 @@ std::size_t Sampler::calls_of(double once_us, Time time, std::size_t sets) const
 
 Sampler::Entry Sampler::make(const Callable& callable, Result& into, Time time, Cache cache, double once_us) {
     constexpr double kFewest = 3;  // a median of fewer is none
-    Entry entry{callable, &into, time, cache, cache == Cache::cold ? sets_ : 1};
+    Entry entry{callable, &into, time, cache, cache == Cache::cold ? sets_of(once_us, sets_) : 1};
     entry.calls = calls_of(once_us, time, entry.sets);
     entry.us = once_us * static_cast<double>(entry.calls);
     const double wanted = options_.rounds;

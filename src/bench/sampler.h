@@ -31,6 +31,9 @@ class Sampler {
     // the set that its last call will work on.
     void last_sample(Result& of, Cache cache);
     std::size_t last_set(const Result& of, Cache cache) const;
+    // How many of `sets` cold calls that take so long each go round. Of thousands of sets a call has few bytes; if it
+    // works on them for long, it does not matter where they were: reading them from memory is less than a thousandth of its time.
+    static std::size_t sets_of(double once_us, std::size_t sets);
 
    private:
     struct Entry {

@@ -107,6 +107,12 @@ TEST_F(Sampling, CallsFromTheHostAreWaitedForBeforeTheyAreCounted) {
                 testing::ElementsAre("call on 0", "call on 0", "call on 0", "synchronize on 1"));
 }
 
+TEST(Sets, LongCallsGoRoundFewer) {
+    EXPECT_EQ(Sampler::sets_of(3, 16384), 16384u);
+    EXPECT_EQ(Sampler::sets_of(10'000, 1500), 50u) << "half a second";
+    EXPECT_EQ(Sampler::sets_of(2e6, 1500), 1u);
+}
+
 TEST_F(Sampling, WithoutTheClockNothingIsLeftOut) {
     const Result result = sampled();
     for (const Cache cache : kCaches) {
