@@ -156,8 +156,8 @@ TEST(GemmScales, GroupsKeepStepWithTheRing) {
     for (const char* sizes :
          {"a=fp8_e4m3[40,4240] b=fp8_e4m3[272,4240] a_group_scale=fp32[40,34] b_block_scale=fp32[3,34] "
           "out=bf16[40,272]",
-          "a=fp8_e4m3[600,528] b=fp8_e4m3[2320,528] a_group_scale=fp32[600,5]{1,600} "
-          "b_block_scale=fp32[19,5] out=bf16[600,2320]"}) {
+          "a=fp8_e4m3[300,528] b=fp8_e4m3[1296,528] a_group_scale=fp32[300,5]{1,300} "
+          "b_block_scale=fp32[11,5] out=bf16[300,1296]"}) {
         test::expect_right(std::string("gemm ") + sizes, "wgmma", "groups scaled");
     }
 }

@@ -117,8 +117,9 @@ TEST(GroupedGemmWgmma, EveryTileAloneAndInPairs) {
                                      fmt::format(fmt::runtime(kind.scales), (n + 127) / 128) +
                                      fmt::format("group_ends=int32[2] out=bf16[{},{}]", m, n);
             const bool scaled = line.find("block_scale") != std::string::npos;
-            expect_right(line, fmt::format("128x{} tiles", scaled ? std::min(tokens, 128) : tokens));
-            expect_right(line, scaled ? "" : blocks);
+            const std::string tiles = fmt::format("128x{} tiles", scaled ? std::min(tokens, 128) : tokens);
+            test::expect_right("grouped_gemm " + line, "wgmma",
+                               testing::AllOf(HasSubstr(tiles), HasSubstr(scaled ? "" : blocks)));
         };
         expect(1024, 64, 256, "single blocks", true);
         expect(512, 64, 128, "single blocks", true);

@@ -22,17 +22,27 @@ inline constexpr bool kSeesRaces = false;
 inline constexpr std::uint64_t kOrders[] = {0, 1, 2};
 #endif
 
-// The implementation is right in several orders of its threads, and says `config` of itself.
-inline void expect_right(const std::string& line, const char* implementation, const std::string& config,
-                         Values values = Values::usual) {
+// The implementation is right in several orders of its threads, and says of itself what is expected.
+inline void expect_right(const std::string& line, const char* implementation,
+                         const testing::Matcher<const std::string&>& says, Values values = Values::usual) {
     Case c = Case::parse(line);
     c.infer();
     for (const std::uint64_t order : kOrders) {
         const Trial trial{c, 7 + order, values, order, implementation};
         const Outcome outcome = attempt(trial, kEmulator);
         EXPECT_TRUE(outcome.passed) << command(trial, kEmulator) << "\n" << outcome.why;
-        EXPECT_THAT(outcome.implementation, testing::HasSubstr(config)) << line;
+        EXPECT_THAT(outcome.implementation, says) << line;
     }
+}
+// These words among others.
+inline void expect_right(const std::string& line, const char* implementation, const std::string& config,
+                         Values values = Values::usual) {
+    expect_right(line, implementation, testing::Matcher<const std::string&>(testing::HasSubstr(config)),
+                 values);
+}
+inline void expect_right(const std::string& line, const char* implementation, const char* config,
+                         Values values = Values::usual) {
+    expect_right(line, implementation, std::string(config), values);
 }
 
 // The case by the configurations of a device: larger than the emulator's own, or with less memory. By the implementation of

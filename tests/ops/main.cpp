@@ -47,6 +47,10 @@ std::string tests_of(const std::string& op) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    // In the process that GoogleTest begins for a death test: it has said there which one test it is for.
+    const bool again = std::any_of(argv, argv + argc, [](std::string_view word) {
+        return word.starts_with("--gtest_internal_run_death_test");
+    });
     testing::InitGoogleMock(&argc, argv);
     if (argc > 1) {
         constexpr std::string_view kOp = "--op=";
@@ -58,7 +62,7 @@ int main(int argc, char** argv) {
                        word);
             return 2;
         }
-        testing::GTEST_FLAG(filter) = filter;
+        if (!again) testing::GTEST_FLAG(filter) = filter;
     }
     weft::announce_deaths();
     return RUN_ALL_TESTS();
