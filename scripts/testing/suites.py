@@ -130,13 +130,25 @@ def pytest_suites() -> list[Suite]:
     return found
 
 
+def configured(preset: str, name: str) -> str:
+    """What CMake has stored under a name for a build; empty where it is not configured."""
+    cache = BUILD / preset / "CMakeCache.txt"
+    stored = cache.read_text() if cache.exists() else ""
+    found = re.search(rf"^{name}:\w+=(.*)$", stored, re.MULTILINE)
+    return found[1] if found else ""
+
+
 def wheel(log: Path) -> Count:
     """Builds the wheel; what is in it and how it behaves in fresh environments is tested by pytest."""
     dist = BUILD / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-w", str(dist)]
-    # The compiler by the name that CMake knows it by: ccache then has what the release build compiled.
-    count = one(call(pip, log, {"CXX": "c++"}))
+    # The compilers of the release build, by the names that it has for them: ccache then has what they compiled. A build
+    # keeps the one that it was begun with.
+    nvcc = configured("release", "WEFT_NVCC")
+    if configured("wheel", "WEFT_NVCC") != nvcc:
+        shutil.rmtree(BUILD / "wheel", ignore_errors=True)
+    count = one(call(pip, log, {"CXX": "c++", "CMAKE_ARGS": f"-DWEFT_NVCC={nvcc}" if nvcc else ""}))
     if count.failed == 0:
         count += run_pytest(log, ["tests/packaging/test_wheel.py"], "wheel")
     return count
