@@ -3,8 +3,8 @@
 // Idea        A multiply-add reads three registers. They lie in two banks, the even and the odd ones, each of which gives one in
 //             a cycle, and what the instruction before has read in the same place may be kept. A thread walks its outputs to and
 //             fro, so that one number of A or of B is always kept; the other one and the sum must then differ in their banks. B
-//             comes in vectors of four, which begin at an even register. Sums that leave as vectors do so too, in the same
-//             banks: each multiply-add takes two cycles. Here they leave turned by one.
+//             comes in vectors of four, which begin at an even register. Sums that leave as vectors do so too, each in the bank of
+//             its number of B. Here they leave turned by one.
 // Change      From 07: 16 by 8 outputs, a tile of 128 by 256 and slices of 32; A transposed on its way, so that a thread's rows
 //             are vectors as well; a copy's addresses are a few sums, not computed anew.
 // Prediction  1.14 cycles a multiply-add by these banks in the machine code, with the loads beside them 1.25, where 07 takes

@@ -49,6 +49,7 @@ TEST(GroupedGemmWgmma, SaysWhatItTakes) {
     for (const std::string& operands : {
              "a=bf16[20,60] b=bf16[3,16,60]" + ends + "out=bf16[20,16]",
              "a=bf16[20,64]+1 b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64]{549755813888,1} b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
              "a=bf16[20,64]{32,1} b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
              "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}" + ends + "out=bf16[20,16]",
              "a=bf16[20,64] b=bf16[3,16,64]{1028,64,1}" + ends + "out=bf16[20,16]",
@@ -60,6 +61,18 @@ TEST(GroupedGemmWgmma, SaysWhatItTakes) {
     EXPECT_THAT(
         reason("a=bf16[20,64] b=bf16[3,16,64] up=bf16[3,16,64]{2048,64,1}" + ends + "out=bf16[20,16]"),
         HasSubstr("different strides"));
+    EXPECT_THAT(reason("a=bf16[20,64] b=bf16[3,16,64] up=@b" + ends + "out=bf16[20,16]"),
+                HasSubstr("too far apart"));
+    // Rows 2^37 bytes apart, of which a map would step over eight at once; and up beyond them, or at the next element.
+    const std::string far = "=bf16[3,16,64]{64,68719476736,1} ";
+    Case c = Case::parse("grouped_gemm a=bf16[20,64] b" + far + "up" + far + ends + "out=bf16[20,16]");
+    c.infer();
+    c.with_call(kCuda, [&](const void* call) {
+        GroupedGemm op = *static_cast<const GroupedGemm*>(call);
+        EXPECT_THAT(grouped::wgmma_decline(op, *find_device("h200")), HasSubstr("too far apart"));
+        op.up.data = static_cast<char*>(op.b.data) + 16;
+        EXPECT_THAT(grouped::wgmma_decline(op, *find_device("h200")), HasSubstr("too far apart"));
+    });
     for (const std::string& out : {ends + "out=bf16[20,16]{20,1}", ends + "out=bf16[20,16]+1"})
         EXPECT_THAT(reason("a=bf16[20,64] b=bf16[3,16,64]" + out), HasSubstr("whole 16 bytes a row")) << out;
     EXPECT_THAT(reason("a=bf16[20,64] b=bf16[3,7,64]" + ends + "out=bf16[20,7]{8,1}"),
@@ -134,6 +147,13 @@ TEST(GroupedGemmWgmma, EveryTileAloneAndInPairs) {
         expect(256, 512, 128, "pairs of blocks", false);
         expect(128, 512, 64, "pairs of blocks", false);
     }
+}
+
+TEST(GroupedGemmWgmma, AScaleOfUpAlone) {
+    expect_right(
+        "a=fp8_e4m3[40,64] b=fp8_e4m3[2,16,64] up=fp8_e4m3[2,16,64] up_scale=fp32[2] group_ends=int32[2] "
+        "out=bf16[40,16]",
+        "128x64 tiles");
 }
 
 TEST(GroupedGemmWgmma, MoreTilesThanBlocksAndMoreStepsThanStages) {
