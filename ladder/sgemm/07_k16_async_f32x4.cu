@@ -4,8 +4,8 @@
 //             transposed, so that both are copied 16 bytes at a time: a thread reads A as four neighbours along k, the
 //             same for half a warp, and B as two vectors of four columns.
 // Change      256 threads, three stages (ladder/stages.cuh), vectors on both sides of shared memory.
-// Prediction  The top rung on CUDA cores. 12 vectors from shared memory give 256 multiply-adds; what is left is the
-//             issue of the multiply-adds themselves.
+// Prediction  12 vectors from shared memory give 256 multiply-adds; what is left is the issue of the multiply-adds
+//             themselves. (10 shows what else is left.)
 #include "ladder/row.cuh"
 #include "ladder/sgemm/staged.cuh"
 

@@ -94,7 +94,7 @@ inline void expect_right_on_few(const char* line) {
     Case c = Case::parse(line);
     c.infer();
     for (const int sms : {1, 3}) {
-        if (kSeesRaces && sms > 1) break;  // of blocks that share nothing more are no other races
+        if (kSeesRaces && sms > 1) break;  // a race is between threads of a block, and one shows it
         DeviceInfo info = *find_device("h200");
         info.type = DeviceType::emulator, info.sms = sms;
         Context context = context_for(c.op(), kEmulator, "flash_wgmma");

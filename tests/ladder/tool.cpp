@@ -74,6 +74,17 @@ TEST(LadderTool, VerifiesFuzzesAndExplainsARung) {
     EXPECT_THAT(weft({"explain", kCase, "--device", "h200"}).out, Not(HasSubstr("ladder/")));
 }
 
+// Its offsets into a tile's rows of A are of 32 bits.
+TEST(LadderTool, SaysThatRowsAreTooLong) {
+    const auto said = [](const std::string& k) {
+        return weft({"explain", "gemm a=fp32[1," + k + "] b=fp32[4," + k + "]{1,4} out=fp32[1,4]",
+                     "--implementation", "ladder/sgemm/10_register_banks_f32x4", "--device", "h200"})
+            .out;
+    };
+    EXPECT_THAT(said("33554433"), HasSubstr("takes rows of at most 2^25 elements"));
+    EXPECT_THAT(said("33554432"), Not(HasSubstr("takes rows of at most")));
+}
+
 TEST(LadderTool, MeasuresATopicBesideTheOp) {
     const std::string path = testing::TempDir() + "shapes.csv",
                       line = "rope x=fp32[1,1,2] out=fp32[1,1,2] pairs=interleaved";

@@ -300,6 +300,30 @@ def test_what_needs_a_failed_suite_is_not_run() -> None:
 
 
 @pytest.mark.skipif(not (ROOT / "build/release/test_ops").exists(), reason="no GoogleTest in this build")
+def test_the_wheel_is_built_by_the_release_builds_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build that another compiler was begun with is begun anew, one with the same goes on."""
+    given: list[dict[str, str]] = []
+    for preset, compiler in (("release", "/a/nvcc"), ("wheel", "/b/nvcc")):
+        (tmp_path / preset).mkdir()
+        (tmp_path / preset / "CMakeCache.txt").write_text(f"X:PATH=/x\nWEFT_NVCC:FILEPATH={compiler}\n")
+
+    def failing(_command: Sequence[str], _log: Path, environment: dict[str, str]) -> int:
+        given.append(environment)
+        return 1
+
+    monkeypatch.setattr(suites, "BUILD", tmp_path)
+    monkeypatch.setattr(suites, "call", failing)
+    assert suites.wheel(tmp_path / "log").failed == 1
+    assert given[0]["CMAKE_ARGS"] == "-DWEFT_NVCC=/a/nvcc"
+    assert not (tmp_path / "wheel").exists()
+    (tmp_path / "wheel").mkdir()
+    shutil.copy(tmp_path / "release" / "CMakeCache.txt", tmp_path / "wheel")
+    suites.wheel(tmp_path / "log")
+    assert (tmp_path / "wheel" / "CMakeCache.txt").exists()
+
+
 def test_every_test_of_the_ops_is_in_one_entry() -> None:
     def listed(*words: str) -> list[str]:
         command = [str(ROOT / "build/release/test_ops"), *words, "--gtest_list_tests"]
