@@ -1,5 +1,5 @@
 // Products of groups of rows, each with weights of its own: the experts of a mixture, the number of whose rows the device
-// alone knows.
+// alone knows, and batches of equal products.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,15 @@ namespace weft {
 
 // out[r, n] = round(act(a_scale · b_scale[g] · Σ_k a[r, k] · b[g, n, k] + bias[g, n])) for every row r of group g
 //
-// Which rows a group has comes in one of two ways, both of which are numbers in the device's memory: nothing waits for them on
-// the host, and a captured call serves other numbers.
+// Without more, each group has rows of its own, a[groups, rows, k] and out[groups, rows, n]: a batch of products (torch.bmm).
+// Which rows a group has may instead be numbers in the device's memory, of one of two kinds: nothing waits for them on the host,
+// and a captured call serves other numbers.
 //
 // group_ends: the groups' rows lie one after the other, a[m, k] and out[m, n], those of group g from group_ends[g - 1] (0 for
 // the first) to group_ends[g]. Groups may be empty, of any size, and need no alignment. An end below the one before is that one,
 // one beyond m is m.
-// counts: each group has room for as many rows, a[groups, rows, k] and out[groups, rows, n], of which the first counts[g] are
-// there. A count below 0 is 0, one beyond rows is rows.
+// counts: of the rows of each group's own, which are then room, the first counts[g] are there. A count below 0 is 0, one beyond
+// rows is rows.
 //
 // Rows of out that no group has keep their bits, and such rows of a are not looked at.
 //
@@ -49,6 +50,10 @@ struct GroupedGemm {
     std::int64_t groups() const { return b.dim(0); }
     std::int64_t n() const { return b.dim(1); }
     std::int64_t k() const { return b.dim(2); }
+    // Whether each group has a matrix of rows of its own; else all rows lie in one.
+    bool apart() const { return !group_ends; }
+    // Whose numbers say which rows a group has; absent where it has all of its own.
+    const Tensor& numbers() const { return counts ? counts : group_ends; }
     // That a group may have, from its first on: all of a, or those of the group.
     std::int64_t rows() const { return a.dim(-2); }
 
@@ -56,11 +61,6 @@ struct GroupedGemm {
 };
 
 namespace detail {
-
-inline std::optional<Violation> grouped_gemm_rows(const GroupedGemm& op) {
-    if (op.group_ends || op.counts) return std::nullopt;
-    return Violation{"group_ends", "expected this or counts, got neither"};
-}
 
 // What a matrix of weights, b or up, may have beside it.
 inline void grouped_gemm_weights(Describe<GroupedGemm>& op, const std::string& name,
@@ -86,10 +86,10 @@ inline constexpr DTypeSet kGroupedHalf = DTypeSet(DType::bf16) | DType::fp16,
 
 // The operands, and whose rows are whose.
 inline void grouped_gemm_operands(Describe<GroupedGemm>& op) {
-    op.in("a", &GroupedGemm::a, "m k", kGroupedOperand,
-          "activations, the groups' rows one after the other; beside counts [groups rows k]")
+    op.in("a", &GroupedGemm::a, "groups rows k", kGroupedOperand,
+          "activations; beside group_ends [m k], the groups' rows one after the other")
         .layout(Layout::inner)
-        .picked_by("counts", "groups rows k")
+        .picked_by("group_ends", "m k")
         .in("b", &GroupedGemm::b, "groups n k", kGroupedOperand,
             "weights; [groups, k, n] tensors are passed as their transposed view")
         .layout(Layout::strided)
@@ -112,12 +112,12 @@ inline void grouped_gemm_scales_of_a(Describe<GroupedGemm>& op) {
         .optional()
         .scale_of("a")
         .fill(Fill::scale())
-        .in("a_group_scale", &GroupedGemm::a_group_scale, "m ceil(k/128)", DType::fp32,
+        .in("a_group_scale", &GroupedGemm::a_group_scale, "groups rows ceil(k/128)", DType::fp32,
             "what each 128 columns of a row of a are multiplied by, instead of a_scale; may be column-major; "
-            "beside counts [groups rows ceil(k/128)]")
+            "beside group_ends [m ceil(k/128)]")
         .optional()
         .layout(Layout::strided)
-        .picked_by("counts", "groups rows ceil(k/128)")
+        .picked_by("group_ends", "m ceil(k/128)")
         .scale_of("a")
         .excludes("a_scale")
         .fill(Fill::scale());
@@ -132,7 +132,7 @@ inline Work grouped_gemm_work(const GroupedGemm& op) {
     }
     work.flops = (op.up ? 4.0 : 2.0) * static_cast<double>(op.out.numel()) * static_cast<double>(op.k());
     work.math = op.a.dtype;
-    work.at_most = true;  // groups may have fewer rows, or none
+    work.at_most = static_cast<bool>(op.numbers());  // groups may have fewer rows, or none
     return work;
 }
 
@@ -155,23 +155,22 @@ inline const Contract& GroupedGemm::contract() {
             .like("b")
             .with(detail::grouped_gemm_weights, std::string("up"), &GroupedGemm::up_scale,
                   &GroupedGemm::up_block_scale, &GroupedGemm::up_bias)
-            .out("out", &GroupedGemm::out, "m n", detail::kGroupedHalf,
-                 "the products; rows of no group keep their bits; beside counts [groups rows n]")
+            .out("out", &GroupedGemm::out, "groups rows n", detail::kGroupedHalf,
+                 "the products; rows of no group keep their bits; beside group_ends [m n]")
             .layout(Layout::inner)
-            .picked_by("counts", "groups rows n")
+            .picked_by("group_ends", "m n")
             .partial()
             .option("activation", &GroupedGemm::activation,
                     {Activation::none, Activation::gelu_tanh, Activation::gelu_erf, Activation::silu},
                     "after the bias")
             .option("expected_rows", &GroupedGemm::expected_rows, 0, std::int64_t{1} << 31,
-                    "about how many rows a group has; 0: as many as its share, or its room",
+                    "about how many rows a group has; 0: as many as its share, or all of its own",
                     {0, 0, 5, 30, 100})
             .sizes("groups", {1, 2, 3, 5, 8, 33, 40})
             .sizes("m", {1, 2, 7, 16, 17, 40, 64, 65, 100, 129, 200, 300})
             .sizes("rows", {1, 2, 7, 16, 17, 40, 64, 65, 130})
             .sizes("n", {1, 2, 7, 8, 16, 24, 40, 63, 64, 65, 72, 128, 136, 200})
             .sizes("k", {1, 2, 5, 8, 16, 17, 32, 63, 64, 65, 100, 128, 130, 192, 256, 400, 513})
-            .require(detail::grouped_gemm_rows)
             .work(detail::grouped_gemm_work)
             .independent({"n"})
             .tolerance(
@@ -182,7 +181,7 @@ inline const Contract& GroupedGemm::contract() {
                 "of groups and blocks 4 * 2^-24; gelu_tanh: tanh to 2^-11 relative. up: each factor's error "
                 "times the other, and 2^-24 of the product")
             .source(
-                "torch _grouped_mm and _scaled_grouped_mm; DeepGEMM's grouped products, contiguous and "
+                "torch.bmm, _grouped_mm and _scaled_grouped_mm; DeepGEMM's grouped products, contiguous and "
                 "masked; "
                 "the experts of mixture models (arXiv:2101.03961)");
     return c;

@@ -11,8 +11,8 @@ namespace {
 
 // The numbers of the contract. `rows`: of a, or that each group has room for.
 struct GroupRows {
-    const int* numbers;
-    bool counts;  // else ends
+    const int* numbers;  // absent where each group has all rows of its matrix
+    bool apart;          // each group has a matrix of its own; else numbers are ends
     int groups, rows;
 };
 
@@ -49,7 +49,7 @@ class GroupWalk {
         const int lane = __ffs(static_cast<int>(later)) - 1, other = lane > 0 ? lane - 1 : 0;
         const int end = kit::shuffle(end_, other), upto = kit::shuffle(upto_, other);
         found.group = first_ + lane;
-        found.begin = rows_.counts ? 0 : lane > 0 ? end : end_before_;
+        found.begin = rows_.apart ? 0 : lane > 0 ? end : end_before_;
         found.end = kit::shuffle(end_, lane);
         found.index = tile - (lane > 0 ? upto : before_);
         found.row_tiles = tiles_of(found.end - found.begin);
@@ -64,10 +64,11 @@ class GroupWalk {
     // The 32 groups from first_ on.
     __device__ __forceinline__ void take() {
         const int lane = kit::lane_index(), group = first_ + lane;
-        const int number = group < rows_.groups ? rows_.numbers[group] : 0;
+        int number = 0;
+        if (group < rows_.groups) number = rows_.numbers != nullptr ? rows_.numbers[group] : rows_.rows;
         end_ = max(0, min(number, rows_.rows));
         int begin = 0;
-        if (!rows_.counts) {  // an end is at least the one before
+        if (!rows_.apart) {  // an end is at least the one before
             end_ = max(end_, end_before_);
 #pragma unroll
             for (unsigned apart = 1; apart < 32; apart *= 2) end_ = max(end_, kit::shuffle_up(end_, apart));
@@ -129,14 +130,13 @@ __device__ __forceinline__ ScalesWithin scales_of_group(const ScalesWithin& firs
 }
 
 inline GroupRows group_rows(const GroupedGemm& op) {
-    const Tensor& numbers = op.counts ? op.counts : op.group_ends;
     // Numbers of 32 bits reach no further row.
     const int64_t rows = std::min<int64_t>(op.rows(), INT32_MAX);
-    return {static_cast<const int*>(numbers.data), static_cast<bool>(op.counts),
-            static_cast<int>(op.groups()), static_cast<int>(rows)};
+    return {static_cast<const int*>(op.numbers().data), op.apart(), static_cast<int>(op.groups()),
+            static_cast<int>(rows)};
 }
 inline GroupStrides group_strides(const GroupedGemm& op) {
-    const auto rows_apart = [&](const Tensor& t) { return op.counts ? grouped::apart(t) : 0; };
+    const auto rows_apart = [&](const Tensor& t) { return op.apart() ? grouped::apart(t) : 0; };
     return {.a = rows_apart(op.a),
             .b = grouped::apart(op.b),
             .up = grouped::apart(op.up),

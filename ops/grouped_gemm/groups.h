@@ -20,7 +20,7 @@ inline Tensor part_of(const Tensor& t, std::int64_t i) {
 }
 // The matrix in which the rows of group g lie: all rows, or the group's own.
 inline Tensor rows_of(const GroupedGemm& op, const Tensor& t, std::int64_t g) {
-    return op.counts && t ? part_of(t, g) : t;
+    return op.apart() && t ? part_of(t, g) : t;
 }
 // A scale of a group as a tensor of one element.
 inline Tensor scale_of(const Tensor& scales, std::int64_t g) {
@@ -51,9 +51,11 @@ inline Gemm product_of(const GroupedGemm& op, std::int64_t g) {
 struct Span {
     std::int64_t begin = 0, end = 0;
 };
-// Of group g, whose number in memory is `number`; `before`: of the group before, where rows are one after the other.
-inline Span span_of(const GroupedGemm& op, std::int64_t number, const Span& before) {
-    if (op.counts) return {0, std::clamp<std::int64_t>(number, 0, op.rows())};
+// Of group g; `before`: of the group before, where rows are one after the other.
+inline Span span_of(const GroupedGemm& op, std::int64_t g, const Span& before) {
+    const Tensor& numbers = op.numbers();
+    const std::int64_t number = numbers ? load_integer(numbers.dtype, numbers.data, g) : op.rows();
+    if (op.apart()) return {0, std::clamp<std::int64_t>(number, 0, op.rows())};
     return {before.end, std::clamp(number, before.end, op.rows())};
 }
 

@@ -8,7 +8,7 @@ from tests.oracles.numbers import activate, decoded
 def oracle(inputs: dict, options: dict) -> dict:
     dtypes = options["dtypes"]
     b = inputs["b"]
-    masked = "counts" in inputs
+    ends, counts = inputs.get("group_ends"), inputs.get("counts")
     out = np.zeros((*inputs["a"].shape[:-1], b.shape[1]))
 
     a = decoded(inputs["a"], dtypes["a"]) * inputs.get("a_scale", np.ones(1)).item()
@@ -26,10 +26,11 @@ def oracle(inputs: dict, options: dict) -> dict:
 
     begin = 0
     for group in range(b.shape[0]):
-        if masked:
-            rows = np.s_[group, : max(0, inputs["counts"][group])]  # a slice ends where rows do
+        if ends is None:
+            # A slice ends where rows do.
+            rows = np.s_[group, :] if counts is None else np.s_[group, : max(0, counts[group])]
         else:
-            end = max(begin, min(inputs["group_ends"][group], len(out)))
+            end = max(begin, min(ends[group], len(out)))
             rows, begin = np.s_[begin:end], end
         made = activate(options["activation"], product(a[rows], "b", "bias", group))
         out[rows] = made * product(a[rows], "up", "up_bias", group) if "up" in inputs else made

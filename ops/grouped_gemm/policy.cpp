@@ -22,17 +22,18 @@ double cost(const GroupedGemm& op, Tile tile, const DeviceInfo& device) {
 
 std::int64_t expected_rows(const GroupedGemm& op) {
     if (op.expected_rows > 0) return std::min(op.expected_rows, op.rows());
-    return op.counts ? op.rows() : gemm::ceil_div(op.rows(), std::max<std::int64_t>(1, op.groups()));
+    return op.apart() ? op.rows() : gemm::ceil_div(op.rows(), std::max<std::int64_t>(1, op.groups()));
 }
 
 std::int64_t most_row_tiles(const GroupedGemm& op, std::int64_t height) {
-    if (op.counts) return op.groups() * gemm::ceil_div(op.rows(), height);
+    if (op.apart()) return op.groups() * gemm::ceil_div(op.rows(), height);
     return op.rows() / height + std::min(op.groups(), op.rows());
 }
 
 const char* mma_decline(const GroupedGemm& op, const DeviceInfo& device) {
     if (device.arch < 80) return "mma.sync of bf16 needs SM 8.0";
     if (is_fp8(op.a.dtype) && device.arch < 89) return "mma.sync of fp8 needs SM 8.9";
+    if (!op.numbers() && op.rows() > INT32_MAX) return "more rows than numbers of 32 bits count";
     if (most_row_tiles(op, tile_rows(Tile::flat)) * gemm::ceil_div(op.n(), 32) >= kMostTiles)
         return "more tiles than numbers of 32 bits count";
     return nullptr;

@@ -56,11 +56,10 @@ void product_of_group(const Gemm& op, const grouped::Span& rows, const Tensor& o
 }
 
 void reference(const GroupedGemm& op, Oracle& oracle) {
-    const Tensor& numbers = op.counts ? op.counts : op.group_ends;
     grouped::Span rows;
     for (std::int64_t g = 0; g < op.groups(); ++g) {
-        rows = span_of(op, load_integer(numbers.dtype, numbers.data, g), rows);
-        const std::int64_t first = op.counts ? g * op.out.stride[0] : 0;
+        rows = span_of(op, g, rows);
+        const std::int64_t first = op.apart() ? g * op.out.stride[0] : 0;
         product_of_group(grouped::product_of(op, g), rows, op.out, first, oracle);
     }
 }

@@ -21,10 +21,10 @@ using ::testing::HasSubstr;
 TEST(GroupedGemm, RejectsWhatTheContractExcludes) {
     const std::string operands = "grouped_gemm a=bf16[20,16] b=bf16[3,8,16] ";
     EXPECT_EQ(rejection(operands + "group_ends=int32[3] out=bf16[20,8]"), "accepted");
+    EXPECT_EQ(rejection("grouped_gemm a=bf16[3,7,16] b=bf16[3,8,16] out=bf16[3,7,8]"), "accepted");
     EXPECT_THAT(rejection(operands + "out=bf16[20,8]"),
-                HasSubstr("grouped_gemm.group_ends: expected this or counts, got neither"));
-    EXPECT_THAT(rejection("grouped_gemm a=bf16[3,7,16] b=bf16[3,8,16] group_ends=int32[3] counts=int32[3] "
-                          "out=bf16[3,7,8]"),
+                HasSubstr("grouped_gemm.a: expected [groups, rows, k], got [20, 16]"));
+    EXPECT_THAT(rejection(operands + "group_ends=int32[3] counts=int32[3] out=bf16[20,8]"),
                 HasSubstr("group_ends"));
     EXPECT_THAT(rejection(operands + "group_ends=int32[4] out=bf16[20,8]"),
                 HasSubstr("grouped_gemm.group_ends: expected [groups=3]"));
@@ -56,6 +56,12 @@ class Groups {
 
     Groups(std::vector<double> numbers, std::int64_t rows, bool counts)
         : numbers_(std::move(numbers)), rows_(rows), counts_(counts) {}
+    // As many groups, each with all of its rows.
+    static Groups whole(std::size_t groups, std::int64_t rows) {
+        Groups all(std::vector<double>(groups, static_cast<double>(rows)), rows, true);
+        all.told_ = false;
+        return all;
+    }
 
     // By the implementation of this name, or the reference.
     HostTensor run_on(Device device, const std::string& implementation, std::int64_t expected_rows) const {
@@ -73,7 +79,7 @@ class Groups {
         HostTensor a(DType::bf16, a_shape, elements), b(DType::bf16, {groups, kDim, kDim}, weights);
         HostTensor numbers(DType::int32, {groups}, numbers_), out(DType::bf16, a_shape, untouched);
         GroupedGemm op{.a = a.on(device), .b = b.on(device), .out = out.on(device)};
-        (counts_ ? op.counts : op.group_ends) = numbers.on(device);
+        if (told_) (counts_ ? op.counts : op.group_ends) = numbers.on(device);
         op.expected_rows = expected_rows;
         Context context(device);
         for (const char* name : {"wgmma", "mma_sync"}) {
@@ -119,7 +125,7 @@ class Groups {
 
     std::vector<double> numbers_;
     std::int64_t rows_;
-    bool counts_;
+    bool counts_, told_ = true;
 };
 
 TEST(GroupedGemm, GroupsOfAnySizeOneAfterTheOther) {
@@ -140,6 +146,12 @@ TEST(GroupedGemm, EndsThatFallOrLieBeyondTheRows) {
 TEST(GroupedGemm, CountsOfAnySize) {
     Groups({0, 1, 17, 80, 79}, 80, true).expect_by_all();
     Groups({-3, 81, 2147483647, 64}, 80, true).expect_by_all();
+}
+
+TEST(GroupedGemm, WithoutNumbersEachGroupHasAllOfItsRows) {
+    Groups::whole(1, 1).expect_by_all();
+    Groups::whole(3, 130).expect_by_all();
+    Groups::whole(70, 3).expect_by_all();
 }
 
 // More than a warp has lanes, so that they are taken in turns: most of them empty, or all with rows.

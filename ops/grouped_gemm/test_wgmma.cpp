@@ -199,6 +199,10 @@ TEST(GroupedGemmWgmma, ScalesOfGroupsAndBlocks) {
         }
     }
     expect_right(
+        "a=fp8_e4m3[3,50,272] b=fp8_e4m3[3,136,272] a_group_scale=fp32[3,50,3]{150,1,50} "
+        "b_block_scale=fp32[3,2,3] out=bf16[3,50,136]",
+        "groups scaled");
+    expect_right(
         "a=fp8_e4m3[4,50,272] b=fp8_e4m3[4,136,272] counts=int32[4] a_group_scale=fp32[4,50,3]{150,1,50} "
         "b_block_scale=fp32[4,2,3] out=bf16[4,50,136]",
         "groups scaled");

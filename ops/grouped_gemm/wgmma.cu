@@ -29,7 +29,7 @@ WgmmaMaps maps_of(const GroupedGemm& op, const gemm::WgmmaConfig& config, const 
     const Gemm first = grouped::product_of(op, 0);
     const gemm::Problem p = gemm::problem(first);
     const WgmmaTile& tile = config.tile;
-    const int64_t matrices = op.counts ? op.groups() : 1;
+    const int64_t matrices = op.apart() ? op.groups() : 1;
     WgmmaMaps maps{};
     maps.weights = map_of_groups(
         tile.gated ? gated_layout(first, p, WgmmaTile::kRows)

@@ -45,7 +45,7 @@ struct GroupedTiles {
         return {first.feature + group * kTile.warpgroup_features(), first.token};
     }
     // Which matrix of a and of out has the rows.
-    __device__ __forceinline__ int matrix() const { return args.rows.counts ? at.group : 0; }
+    __device__ __forceinline__ int matrix() const { return args.rows.apart ? at.group : 0; }
     // Are the weights read at one time, and then done with?
     __device__ __forceinline__ bool once() const { return at.row_tiles <= WgmmaTiles<kTile>::kTogether; }
 };

@@ -660,8 +660,8 @@ def grouped_gemm(
         up_bias[g])] for the rows of each group g
 
     Args:
-        a: [m k] bf16, fp16, fp8_e4m3. Activations, the groups' rows one after the other; beside counts
-            [groups rows k].
+        a: [groups rows k] bf16, fp16, fp8_e4m3. Activations; beside group_ends [m k], the groups' rows one
+            after the other.
         b: [groups n k] bf16, fp16, fp8_e4m3. Weights; [groups, k, n] tensors are passed as their transposed
             view. The dtype of a.
         group_ends: [groups] int32. The row after the last of each group, whose first is where the one
@@ -670,9 +670,9 @@ def grouped_gemm(
             group_ends.
         a_scale: [1] fp32. What a's stored values are multiplied by. Only where a is stored in fewer bits.
             Not beside a_group_scale.
-        a_group_scale: [m ceil(k/128)] fp32. What each 128 columns of a row of a are multiplied by, instead
-            of a_scale; may be column-major; beside counts [groups rows ceil(k/128)]. Only where a is stored
-            in fewer bits. Not beside a_scale.
+        a_group_scale: [groups rows ceil(k/128)] fp32. What each 128 columns of a row of a are multiplied
+            by, instead of a_scale; may be column-major; beside group_ends [m ceil(k/128)]. Only where a is
+            stored in fewer bits. Not beside a_scale.
         b_scale: [groups] fp32. What the stored values of each group's b are multiplied by. Only where b is
             stored in fewer bits. Not beside b_block_scale.
         b_block_scale: [groups ceil(n/128) ceil(k/128)] fp32. What each 128 rows by 128 columns of b are
@@ -687,9 +687,9 @@ def grouped_gemm(
             beside up_scale.
         up_bias: [groups n] fp32, bf16, fp16. Added to up's product. Only beside up.
         activation: After the bias. One of none, gelu_tanh, gelu_erf, silu.
-        expected_rows: About how many rows a group has; 0: as many as its share, or its room.
-        out: [m n] bf16, fp16. The products; rows of no group keep their bits; beside counts [groups rows
-            n].
+        expected_rows: About how many rows a group has; 0: as many as its share, or all of its own.
+        out: [groups rows n] bf16, fp16. The products; rows of no group keep their bits; beside group_ends
+            [m n].
         out_dtype: dtype of out where it is allocated.
 
     Returns:
@@ -702,7 +702,7 @@ def grouped_gemm(
         most 1.13) and 12 * 2^-24 of its argument, as gemm's: u = (k + 32) * 2^-24; fp8 adds 2^-9,
         scales of groups and blocks 4 * 2^-24; gelu_tanh: tanh to 2^-11 relative. up: each factor's
         error times the other, and 2^-24 of the product.
-    Replaces: torch _grouped_mm and _scaled_grouped_mm; DeepGEMM's grouped products, contiguous and
+    Replaces: torch.bmm, _grouped_mm and _scaled_grouped_mm; DeepGEMM's grouped products, contiguous and
         masked; the experts of mixture models (arXiv:2101.03961).
     """
 

@@ -1,4 +1,4 @@
-"""torch._grouped_mm and torch._scaled_grouped_mm: products of groups of rows whose ends are on the device."""
+"""torch._grouped_mm and torch._scaled_grouped_mm: products of groups of rows whose ends are on the device; torch.bmm."""
 
 from __future__ import annotations
 
@@ -53,4 +53,19 @@ class TorchGroupedMm(Baseline):
         return call
 
 
-BASELINES = [TorchGroupedMm()]
+class TorchBmm(Baseline):
+    name = "torch.bmm"
+    about = "PyTorch's batch of products, of 16 bits"
+
+    def version(self) -> str:
+        return str(torch.__version__)
+
+    def prepare(self, case: Case) -> Compute | None:
+        if case.op != "grouped_gemm" or case.options["activation"] != "none":
+            return None
+        if not case.only("a", "b", "out") or len({case.dtype(name) for name in ("a", "b", "out")}) > 1:
+            return None
+        return lambda t: {"out": torch.bmm(t["a"], t["b"].transpose(1, 2))}
+
+
+BASELINES = [TorchGroupedMm(), TorchBmm()]
