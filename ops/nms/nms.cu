@@ -42,7 +42,7 @@ void launch(const Nms& op, Context& context) {
     }
     kit::launch("nms_resolve", nms_resolve,
                 {.block = dim3(kResolveThreads),
-                 .dynamic_shared = p.words * sizeof(unsigned long long),
+                 .dynamic_shared = p.words * (sizeof(unsigned long long) + sizeof(unsigned)),
                  .dependent = true},
                 context.stream(), p);
 }
