@@ -3,6 +3,7 @@
 
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/problem.h"
+#include "ops/gemm/wgmma.h"
 
 namespace weft::gemm {
 namespace {
@@ -81,6 +82,13 @@ const char* size_limits(const Gemm& op, const Problem& p) {
     return "with a bias or residual it does not share up to 16 rows along k";
 }
 
+// Where rows of out are no whole 16 bytes its kernels took several times as long (seen on an H200), and wgmma's did not.
+const char* slow_rows(const Gemm& op, const Problem& p, const DeviceInfo& device) {
+    const bool whole = aligned16(op.out, p.out_stride, p.m) && bytes(op.out.dtype, p.n) % 16 == 0;
+    if (whole || wgmma_decline(op, device) != nullptr) return nullptr;
+    return "its kernels for rows of out of no whole 16 bytes are slow, and wgmma takes them";
+}
+
 }  // namespace
 
 const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
@@ -89,6 +97,7 @@ const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
     if (const char* why = epilogue_limits(op)) return why;
     if (const char* why = dtype_limits(op, device)) return why;
     if (const char* why = layout_limits(op, p)) return why;
+    if (const char* why = slow_rows(op, p, device)) return why;
     return size_limits(op, p);
 }
 

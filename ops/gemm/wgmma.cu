@@ -33,7 +33,7 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
                                   tile.by_tokens() ? tile.tokens : tile.loaded_columns(config.cluster, rank));
     }
     if (gemm::wgmma_carries(op, p)) maps.residual = results(op.residual, p.residual_stride);
-    maps.out = results(op.out, p.out_stride);
+    if (gemm::wgmma_copies(op, p)) maps.out = results(op.out, p.out_stride);
     return maps;
 }
 
@@ -92,7 +92,8 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
                  .swapped = op.up && op.up.data < op.b.data,
                  .plain = !op.a_scale && !op.b_scale && !op.up_scale && !op.b_channel_scale &&
                           !op.up_channel_scale && !op.bias && !op.up_bias,
-                 .out_bytes = bits(op.out.dtype) / 8},
+                 .out_bytes = bits(op.out.dtype) / 8,
+                 .out_copied = gemm::wgmma_copies(op, p)},
         .maps = maps_of(op, p, config),
         .config = config,
         .stream = context.stream(),

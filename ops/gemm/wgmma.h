@@ -109,6 +109,8 @@ struct WgmmaConfig {
 
 // Whether the copy engine brings the residual, as rows of 16 bits to where results of 16 bits leave.
 bool wgmma_carries(const Gemm& op, const Problem& p);
+// Whether it takes results; else a warp stores them.
+bool wgmma_copies(const Gemm& op, const Problem& p);
 // Tokens, one after another, that share their row of the gate.
 std::int64_t gate_run(const Gemm& op);
 

@@ -6,6 +6,8 @@
 #include "kit/ptx/barrier.cuh"
 #include "kit/ptx/mbarrier.cuh"
 #include "kit/ptx/proxy_fence.cuh"
+#include "kit/ptx/shuffle.cuh"
+#include "kit/tensor_map.h"
 #include "ops/gemm/epilogue.cuh"
 #include "ops/gemm/scales.cuh"
 #include "ops/gemm/wgmma.h"
@@ -29,6 +31,7 @@ struct WgmmaArguments {
     bool swapped;                    // up lies before b: in a stage its rows come first
     bool plain;                      // products have neither scales nor biases, but those of tokens
     int out_bytes;                   // of an element of out
+    bool out_copied;  // the copy engine takes results: rows of out begin at whole 16 bytes, and end so
 };
 
 // A warpgroup's part of a tile: its first feature and token.
@@ -63,6 +66,75 @@ struct WgmmaDoor {
             use(box + i * row * kTile.warpgroup_tokens(), {part.feature + i * (row / element), part.token});
     }
 };
+
+// What a row of `length` bytes in memory is made of: whole words of four bytes, and bytes before and behind them.
+struct RowInWords {
+    int before, words;
+    __device__ __forceinline__ RowInWords(const char* row, int length)
+        : before(min(length, static_cast<int>(-reinterpret_cast<uintptr_t>(row) & 3))),
+          words((length - before) / 4) {}
+};
+
+// The words of every eighth row of a panel, a lane each, put together from two of the panel's. Of these rows the swizzle is the
+// same, and where their words begin. `kRows` of them are read before they are stored: each would else wait for the one before.
+template <int kRows, class Place>
+__device__ __forceinline__ void store_words(char* out, int64_t stride, int width, int row, int rows,
+                                            int length, Place at) {
+    const int lane = kit::lane_index();
+    out += row * stride;
+    const RowInWords in(out, length);
+    const unsigned place = 0x3210u + 0x1111u * static_cast<unsigned>(in.before);
+    const char *low = at(row, 4 * lane & (width - 1)), *high = at(row, (4 * lane + 4) & (width - 1));
+    out += in.before + 4 * lane;
+    rows = lane < in.words ? rows : 0;
+#pragma unroll 1
+    for (; row < rows; row += 8 * kRows) {
+        uint32_t parts[kRows][2] = {};
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            if (row + 8 * i >= rows) continue;
+            parts[i][0] = *reinterpret_cast<const uint32_t*>(low + 8 * i * width);
+            parts[i][1] = *reinterpret_cast<const uint32_t*>(high + 8 * i * width);
+        }
+#pragma unroll
+        for (int i = 0; i < kRows; ++i, out += 8 * stride) {
+            if (row + 8 * i < rows)
+                kit::store(reinterpret_cast<uint32_t*>(out), __byte_perm(parts[i][0], parts[i][1], place));
+        }
+        low += 8 * kRows * width, high += 8 * kRows * width;
+    }
+}
+
+// The bytes before and behind the words of a panel's rows, at most six: eight lanes a row.
+template <class Place>
+__device__ __forceinline__ void store_bytes(char* out, int64_t stride, int rows, int length, Place at) {
+    const int lane = kit::lane_index();
+#pragma unroll 1
+    for (int row = lane / 8; row < rows; row += 4) {
+        char* to = out + row * stride;
+        const RowInWords in(to, length);
+        const int byte = lane % 8 < in.before ? lane % 8 : lane % 8 + 4 * in.words;
+        if (byte < length) kit::store(to + byte, *at(row, byte));
+    }
+}
+
+// Rows of results from a box to where rows begin at any byte, by a warp: `rows` of them, of `length` bytes, `stride` bytes apart
+// from `out` on; elements have `element` bytes.
+template <WgmmaTile kTile>
+__device__ __forceinline__ void store_rows(const char* box, int element, char* out, int64_t stride, int rows,
+                                           int length) {
+    const int width = kTile.panel_row_bytes(element);
+    for (; length > 0; length -= width, out += width, box += width * kTile.warpgroup_tokens()) {
+        const auto at = [&](int row, int byte) {
+            return box +
+                   kit::swizzled(static_cast<kit::Swizzle>(width), static_cast<unsigned>(row * width + byte));
+        };
+        const int end = min(length, width);
+#pragma unroll 1
+        for (int row = 0; row < 8; ++row) store_words<4>(out, stride, width, row, rows, end, at);
+        store_bytes(out, stride, rows, end, at);
+    }
+}
 
 // Do the tokens of a tile, the first of which is given, have different rows of the gate?
 __device__ __forceinline__ bool gate_differs(const WgmmaArguments& args, int token, int tokens) {

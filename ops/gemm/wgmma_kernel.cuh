@@ -34,7 +34,16 @@ __device__ __forceinline__ void carry_tiles(const WgmmaDoor& door, WgmmaTiles<kT
         __syncwarp();
         door.open();
         door.await();
-        if (kit::elect_one()) {
+        if (!tiles.args.out_copied) {
+            const WgmmaArguments& args = tiles.args;
+            const int64_t stride = args.epilogue.out_stride * args.out_bytes;
+            store_rows<kTile>(
+                door.box, args.out_bytes,
+                static_cast<char*>(args.epilogue.out) + part.token * stride + part.feature * args.out_bytes,
+                stride, min(kTile.warpgroup_tokens(), args.tokens - part.token),
+                min(kTile.warpgroup_features(), args.features - part.feature) * args.out_bytes);
+            __syncwarp();
+        } else if (kit::elect_one()) {
             door.each_panel<kTile>(tiles.args.out_bytes, part, [&](char* panel, const int (&at)[2]) {
                 kit::tma_store<2>(maps.out, panel, at);
             });

@@ -39,6 +39,7 @@ WgmmaMaps maps_of(const GroupedGemm& op, const gemm::WgmmaConfig& config, const 
         maps.tokens[rank] = map_of_groups(rows_layout(op.a, p.m, p.k, p.a_stride, WgmmaTile::kRowBytes,
                                                       tile.loaded_columns(config.cluster, rank)),
                                           matrices, op.a.dtype, apart.a);
+    if (!grouped::wgmma_copies(op)) return maps;
     const int width = tile.warpgroup_features() * bits(op.out.dtype) / 8;
     maps.out = map_of_groups(rows_layout(op.out, p.m, p.n, p.out_stride, width, tile.tokens), matrices,
                              op.out.dtype, apart.out);
@@ -93,6 +94,7 @@ GroupedWgmmaArguments arguments_of(const GroupedGemm& op, const gemm::WgmmaConfi
     args.first.splits = 1;
     args.first.swapped = op.up && op.up.data < op.b.data;
     args.first.plain = !scaled && !biased;
+    args.first.out_copied = grouped::wgmma_copies(op);
     args.rows = group_rows(op);
     args.apart = group_strides(op);
     return args;

@@ -9,12 +9,14 @@
 namespace weft::grouped {
 
 // The widths of tiles that kernels are compiled for, in tokens; each gated or not, with scales within the sum or not.
-inline constexpr int kTileTokens[] = {256, 128, 64};
+inline constexpr int kTileTokens[] = {256, 192, 128, 64};
 // Where scales change within the sum none is wider: a thread has the products of a stage in one part.
 inline constexpr int kMostScaledTokens = 128;
 
 // Why not wgmma; null where it takes the call.
 const char* wgmma_decline(const GroupedGemm& op, const DeviceInfo& device);
+// Whether the copy engine takes whole tiles of results; else a warp stores them.
+bool wgmma_copies(const GroupedGemm& op);
 // No tile of it is shared along k.
 gemm::WgmmaConfig wgmma_config(const GroupedGemm& op, const DeviceInfo& device);
 std::string to_string(const gemm::WgmmaConfig& config);

@@ -110,10 +110,10 @@ __device__ __forceinline__ void bring_group_scales(const WgmmaShared<kTile>& sha
     }
 }
 
-// The first `rows` of a box's rows, by a warp.
+// The first `rows` of a box's rows, by a warp, to where each begins at a multiple of 16 bytes.
 template <WgmmaTile kTile>
-__device__ __forceinline__ void store_rows(const char* box, uint16_t* out, int64_t stride, int rows,
-                                           int columns) {
+__device__ __forceinline__ void store_whole_rows(const char* box, uint16_t* out, int64_t stride, int rows,
+                                                 int columns) {
     using Box = StagedBox<kTile, 2>;
     constexpr int kChunks = Box::kRow / 16;
 #pragma unroll 4
@@ -125,24 +125,27 @@ __device__ __forceinline__ void store_rows(const char* box, uint16_t* out, int64
     }
 }
 
-// A warp takes the results of a warpgroup. Whole tiles are the copy engine's; of the last of a group, behind which the next
-// group's rows may lie, the warp itself stores the group's own.
+// A warp takes the results of a warpgroup. Whole tiles are the copy engine's, where it can write rows of out; of the last of a
+// group, behind which the next group's rows may lie, the warp itself stores the group's own.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void take_groups(const WgmmaDoor& door, GroupedTiles<kTile> tiles,
                                             const WgmmaMaps& maps, int group) {
     const WgmmaArguments& args = tiles.args.first;
     while (tiles.next()) {
         const WgmmaPart part = tiles.part(group);
-        const int rows = tiles.at.end - part.token, matrix = tiles.matrix();
+        const int rows = min(kTile.tokens, tiles.at.end - part.token), matrix = tiles.matrix();
         if (kit::elect_one()) kit::bulk_wait_sources<0>();
         __syncwarp();
         door.open();
         door.await();
-        if (rows < kTile.tokens) {
+        if (rows < kTile.tokens || !args.out_copied) {
             uint16_t* out = static_cast<uint16_t*>(args.epilogue.out) +
                             tiles.at.group * tiles.args.apart.out + part.token * args.epilogue.out_stride +
                             part.feature;
-            store_rows<kTile>(door.box, out, args.epilogue.out_stride, rows, args.features - part.feature);
+            const int columns = min(kTile.warpgroup_features(), args.features - part.feature);
+            args.out_copied ? store_whole_rows<kTile>(door.box, out, args.epilogue.out_stride, rows, columns)
+                            : store_rows<kTile>(door.box, 2, reinterpret_cast<char*>(out),
+                                                args.epilogue.out_stride * 2, rows, columns * 2);
         } else if (kit::elect_one()) {
             kit::tma_store<3>(maps.out, door.box, {part.feature, part.token, matrix});
             kit::bulk_commit();

@@ -24,8 +24,6 @@ bool whole_rows(const Tensor& t) {
     if (t.dim(rows) > 1 && t.stride[rows] < t.dim(last)) return false;
     return is_step(t, rows) && (rows == 0 || is_step(t, 0));
 }
-// It writes 16 bytes at a time, and no row lies over another.
-bool whole_ends(const Tensor& t) { return whole_rows(t) && bytes(t.dtype, t.dim(-1)) % 16 == 0; }
 
 // One tensor map describes both matrices: up's rows lie everywhere as far from b's.
 bool side_by_side(const GroupedGemm& op) {
@@ -59,8 +57,15 @@ const char* wgmma_decline(const GroupedGemm& op, const DeviceInfo& device) {
     if (!whole_rows(op.a) || !whole_rows(op.b) || (op.up && !whole_rows(op.up)))
         return "a, b and up need k contiguous, 16-byte aligned rows, none over another";
     if (op.up && !side_by_side(op)) return "b and up have different strides, or are too far apart";
-    if (!whole_ends(op.out)) return "out needs whole 16 bytes a row, none over another";
+    if (op.rows() > 1 && op.out.stride[op.out.rank - 2] < op.n()) return "rows of out lie over one another";
+    if (op.up && op.n() % 8 != 0)
+        return "features of b and up take turns by eight, and n is no multiple of it";
     return nullptr;
+}
+
+// It writes 16 bytes at a time.
+bool wgmma_copies(const GroupedGemm& op) {
+    return whole_rows(op.out) && bytes(op.out.dtype, op.n()) % 16 == 0;
 }
 
 std::int64_t feature_tiles(const GroupedGemm& op, const gemm::WgmmaConfig& config) {
