@@ -1,15 +1,15 @@
 // A product of matrices whose multiplying warps do nothing else, by blocks with equal shares of the work (SM 9.0).
 //
-// Idea        Who multiplies shall issue multiply-adds and what loads their operands. Four warps of their own, one for each
-//             scheduler, copy; barriers count in both directions, and nobody waits for all. The order of the multiply-adds is held
-//             as it is written, since a compiler that moves them breaks the walk which keeps a number in place. Whole rounds of
-//             tiles go tile by tile to blocks that stay; the slices of the tiles left are shared out evenly, and a second kernel
-//             adds their parts in the order of k, so that the bits are the same every time.
-// Change      From 10: roles and registers moved between them, a fence between steps of k, stream-k for the last round.
-// Prediction  1.01 cycles a multiply-add by the banks, and 0.08 for loads and the loop, where 10 takes 1.14 and stands still while
-//             all its warps issue copies; so nine tenths of 10's time. 1001 by 999 outputs are 32 tiles for 132
-//             multiprocessors: equal shares take a third of 10's time, and some 10 us for the parts.
-#include "kit/ptx/barrier.cuh"
+// Idea        Who multiplies shall issue multiply-adds and what loads their operands, and no two of these loads in a row. Four
+//             warps of their own, one for each scheduler, copy; barriers count in both directions, and nobody waits for all.
+//             Whole rounds of tiles go tile by tile to blocks that stay; the slices of the tiles left are shared out evenly, and
+//             a second kernel adds their parts in the order of k, so that the bits are the same every time.
+// Change      From 10: roles, and registers moved between them; the next step's loads stand between this step's multiply-adds,
+//             and a fence keeps the compiler from moving them over a step; stream-k for the last round, as in hgemm/23.
+// Prediction  Without 10's copies, which all its warps issue at once while none multiplies, an eighth of its time less; the
+//             copiers' instructions take 3 % of it back. By the machine code 1.07 cycles a multiply-add for the banks and 0.08
+//             for loads and loop, where 10 has 1.09 and 0.06. 1001 by 999 outputs are 32 tiles for 132 multiprocessors: in equal
+//             shares a third of 10's time, parts included.
 #include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/mbarrier.cuh"
 #include "kit/ptx/pdl.cuh"
@@ -25,9 +25,10 @@ using Four = Pack<float, 4>;
 constexpr int kHigh = 128, kWide = 256, kDeep = 32, kStages = 3, kCopiers = 128, kWorkers = 256;
 constexpr int kVectors = 32, kParked = 4;  // of a thread's sums, and those that it parks at a time
 
+// The row behind the last is loaded while that one is multiplied, and not used.
 struct Stage {
-    alignas(16) float a[kDeep][kHigh + 4];
-    alignas(16) float b[kDeep][kWide];
+    alignas(16) float a[kDeep + 1][kHigh + 4];
+    alignas(16) float b[kDeep + 1][kWide];
 };
 
 struct Shared {
@@ -139,6 +140,14 @@ __device__ __forceinline__ void copy(const float* a, const float* b, const Sizes
     });
 }
 
+// The compiler moves nothing across it: an instruction that it knows nothing of, and that never runs.
+__device__ __forceinline__ void hold_order([[maybe_unused]] bool never) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("{\n.reg .pred runs;\nsetp.ne.u32 runs, %0, 0;\n@runs pmevent 1;\n}" ::"r"(
+        static_cast<unsigned>(never)));
+#endif
+}
+
 // Eight warps, two by four, have 64 by 64 outputs each; of these a lane has four of each 16 rows and four of each 32 columns.
 struct Worker {
     int thread, down, across;
@@ -148,54 +157,40 @@ struct Worker {
         const int warp = thread / 32, lane = thread % 32;
         down = warp / 4 * 64 + lane % 4 * 4, across = warp % 4 * 64 + lane / 4 * 4;
     }
-    // While a step of k is multiplied, the next one's operands come: at a slice's end those of the next slice, or once
-    // more those of this one where there is none.
-    __device__ __forceinline__ void multiply(Shared& shared, Place& at, std::int64_t count) {
+    __device__ __forceinline__ void multiply_stage(const Stage& stage, bool never) {
         Four a[2][4], b[2][2];
-        const float *from_a = nullptr, *from_b = nullptr;
-        const auto enter = [&] {
-            from_a = &shared.stages[at.stage].a[0][down], from_b = &shared.stages[at.stage].b[0][across];
-        };
-        const auto load = [&](int to, int k) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
+        const float *from_a = &stage.a[0][down], *from_b = &stage.b[0][across];
+        const auto load = [&](int to, int k, int i) {
+            if (i < 2) {
                 b[to][i] = *reinterpret_cast<const Four*>(from_b + k * kWide + 32 * i);
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                a[to][i] = *reinterpret_cast<const Four*>(from_a + k * (kHigh + 4) + 16 * i);
+            } else {
+                a[to][i - 2] = *reinterpret_cast<const Four*>(from_a + k * (kHigh + 4) + 16 * (i - 2));
+            }
         };
-        kit::mbarrier_wait(&shared.full[at.stage], at.around & 1);
-        enter();
-        load(0, 0);
-        int left = kDeep / 2;
-#pragma unroll 1
-        while (count > 0) {
-            load(1, 1);
-            add_products(a[0], b[0]);
-            from_a += 2 * (kHigh + 4), from_b += 2 * kWide;
-            const int old = at.stage;
-            if (--left == 0) {
-                if (--count > 0) {
-                    at.step();
-                    kit::mbarrier_wait(&shared.full[at.stage], at.around & 1);
-                }
-                enter();
-            }
-            load(0, 0);
-            if (left == 0) {
-                __syncwarp();
-                if (thread % 32 == 0) kit::mbarrier_arrive(&shared.empty[old]);
-                left = kDeep / 2;
-            }
-            add_products(a[1], b[1]);
-        }
-        at.step();
-    }
-    __device__ __forceinline__ void add_products(const Four (&a)[4], const Four (&b)[2]) {
 #pragma unroll
-        for (int i = 0; i < 128; ++i) {
-            const int y = i / 8, x = y % 2 == 0 ? i % 8 : 7 - i % 8;
-            sums[y][x] = fmaf(a[y / 4].at[y % 4], b[x / 4].at[x % 4], sums[y][x]);
+        for (int i = 0; i < 6; ++i) load(0, 0, i);
+#pragma unroll 1
+        for (int k = 0; k < kDeep; k += 2) {
+#pragma unroll
+            for (int now = 0; now < 2; ++now) {
+                hold_order(never);
+#pragma unroll
+                for (int i = 0; i < 128; ++i) {
+                    const int y = i / 8, x = y % 2 == 0 ? i % 8 : 7 - i % 8;
+                    sums[y][x] = fmaf(a[now][y / 4].at[y % 4], b[now][x / 4].at[x % 4], sums[y][x]);
+                    if (i % 16 == 15 && i / 16 < 6) load(1 - now, now + 1, i / 16);  // after two rows each
+                }
+            }
+            from_a += 2 * (kHigh + 4), from_b += 2 * kWide;
+        }
+    }
+    __device__ __forceinline__ void multiply(Shared& shared, Place& at, std::int64_t count, bool never) {
+        for (; count > 0; --count) {
+            kit::mbarrier_wait(&shared.full[at.stage], at.around & 1);
+            multiply_stage(shared.stages[at.stage], never);
+            __syncwarp();
+            if (thread % 32 == 0) kit::mbarrier_arrive(&shared.empty[at.stage]);
+            at.step();
         }
     }
     // Turned by one, so that each sum lies in the other bank than its number of B (10).
@@ -236,7 +231,7 @@ __device__ __forceinline__ void work_on(float* c, const Sizes& s, const Work& wo
     work.for_shares([&](std::int64_t tile, std::int64_t slice, std::int64_t count) {
 #pragma unroll
         for (int i = 0; i < 128; ++i) worker.sums[i / 8][i % 8] = 0;
-        if (count > 0) worker.multiply(shared, at, count);
+        worker.multiply(shared, at, count, s.m < 0);
         if (count == work.steps) return worker.store_tile(c, s, tile, shared.parked);
         Four* to = work.part(blockIdx.x, slice == 0, worker.thread);
 #pragma unroll
