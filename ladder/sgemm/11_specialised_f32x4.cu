@@ -83,16 +83,17 @@ struct Copier {
     static constexpr int kRows = kCopiers * kTimes / kLanes;
     const float *a, *b[kTimes];
     std::int64_t across, down, left;  // rows of B, 16 rows of A; of k
-    int k, row_a, last, row_b, to_b;
+    int k, row_a, more, row_b, to_b;  // `more`: how often there are 16 rows of A more
 
     __device__ __forceinline__ Copier(const float* a_, const float* b_, const Sizes& s, std::int64_t tile,
                                       std::int64_t slice) {
         const int t = static_cast<int>(threadIdx.x);
         const std::int64_t row = tile / s.across * kHigh, column = tile % s.across * kWide;
         k = t % 8, row_a = t / 8, row_b = t / kLanes, to_b = t % kLanes * kVector;
-        last = static_cast<int>(min(s.m - row, std::int64_t{kHigh})) - 1;
+        const int last = static_cast<int>(min(s.m - row, std::int64_t{kHigh})) - 1;
+        more = max(last - row_a, 0) / 16;
         left = s.k - slice * kDeep, across = kRows * s.n, down = 16 * s.k;
-        a = a_ + (row + min(row_a, last)) * s.k + slice * kDeep;
+        a = a_ + (row + min(row_a, last)) * s.k + slice * kDeep + k;
 #pragma unroll
         for (int i = 0; i < kTimes; ++i)
             b[i] = b_ + (slice * kDeep + row_b) * s.n + min(column + to_b + i * kCopiers, s.n - kVector);
@@ -104,8 +105,8 @@ struct Copier {
         for (int i = 0; i < kHigh / 16; ++i) {
 #pragma unroll
             for (int j = 0; j < kDeep; j += 8)
-                kit::cp_async<4>(&to.a[k + j][row_a + 16 * i], from + k + j, k + j < rest);
-            if (row_a + 16 * (i + 1) <= last) from += down;
+                kit::cp_async<4>(&to.a[k + j][row_a + 16 * i], from + j, k + j < rest);
+            if (i < more) from += down;
         }
 #pragma unroll
         for (int i = 0; i < kDeep; i += kRows) {
