@@ -1,14 +1,14 @@
 // A product of matrices whose multiplying warps do nothing else, by blocks with equal shares of the work (SM 9.0).
 //
-// Idea        Who multiplies shall issue multiply-adds and what loads their operands, and no two of these loads in a row. Four
-//             warps of their own, one for each scheduler, copy; barriers count in both directions, and nobody waits for all.
-//             Whole rounds of tiles go tile by tile to blocks that stay; the slices of the tiles left are shared out evenly, and
-//             a second kernel adds their parts in the order of k, so that the bits are the same every time.
-// Change      From 10: roles, and registers moved between them; the next step's loads stand between this step's multiply-adds,
-//             and a fence keeps the compiler from moving them over a step; stream-k for the last round, as in hgemm/23.
-// Prediction  Without 10's copies, which all its warps issue at once while none multiplies, an eighth of its time less; the
-//             copiers' instructions take 3 % of it back. By the machine code 1.07 cycles a multiply-add for the banks and 0.08
-//             for loads and loop, where 10 has 1.09 and 0.06. 1001 by 999 outputs are 32 tiles for 132 multiprocessors: in equal
+// Idea        Who multiplies shall issue multiply-adds and what loads their operands. Four warps of their own, one for each
+//             scheduler, copy; barriers count in both directions, and nobody waits for all. Whole rounds of tiles go tile by tile
+//             to blocks that stay; the slices of the tiles left are shared out evenly, and a second kernel adds their parts in
+//             the order of k, so that the bits are the same every time.
+// Change      From 10: roles, and registers moved between them; a fence that keeps the multiply-adds in the order of the walk,
+//             yet not so many that the loads stand in a row; stream-k for the last round, as in hgemm/23.
+// Prediction  10's warps all issue their copies at once, and none multiplies then, an eighth of its time; the copiers'
+//             instructions take some 3 % of it back. By the machine code 1.07 cycles a multiply-add for the banks and 0.07 for
+//             loads and loop, where 10 has 1.09 and 0.06. 1001 by 999 outputs are 32 tiles for 132 multiprocessors: in equal
 //             shares a third of 10's time, parts included.
 #include "kit/ptx/cp_async.cuh"
 #include "kit/ptx/mbarrier.cuh"
@@ -141,7 +141,8 @@ __device__ __forceinline__ void copy(const float* a, const float* b, const Sizes
     });
 }
 
-// The compiler moves nothing across it: an instruction that it knows nothing of, and that never runs.
+// In the machine code, what stands before it and what stands behind it stay apart: an instruction that the assembler knows
+// nothing of, and that never runs.
 __device__ __forceinline__ void hold_order([[maybe_unused]] bool never) {
 #if defined(__CUDA_ARCH__)
     asm volatile("{\n.reg .pred runs;\nsetp.ne.u32 runs, %0, 0;\n@runs pmevent 1;\n}" ::"r"(
@@ -158,31 +159,34 @@ struct Worker {
         const int warp = thread / 32, lane = thread % 32;
         down = warp / 4 * 64 + lane % 4 * 4, across = warp % 4 * 64 + lane / 4 * 4;
     }
+    // The operands of a step of k are loaded while the one before is multiplied.
     __device__ __forceinline__ void multiply_stage(const Stage& stage, bool never) {
         Four a[2][4], b[2][2];
         const float *from_a = &stage.a[0][down], *from_b = &stage.b[0][across];
-        const auto load = [&](int to, int k, int i) {
-            if (i < 2) {
-                b[to][i] = *reinterpret_cast<const Four*>(from_b + k * kWide + 32 * i);
-            } else {
-                a[to][i - 2] = *reinterpret_cast<const Four*>(from_a + k * (kHigh + 4) + 16 * (i - 2));
-            }
-        };
+        const auto load = [&](int to, int k) {
 #pragma unroll
-        for (int i = 0; i < 6; ++i) load(0, 0, i);
+            for (int i = 0; i < 2; ++i)
+                b[to][i] = *reinterpret_cast<const Four*>(from_b + k * kWide + 32 * i);
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                a[to][i] = *reinterpret_cast<const Four*>(from_a + k * (kHigh + 4) + 16 * i);
+        };
+        load(0, 0);
 #pragma unroll 1
         for (int k = 0; k < kDeep; k += 2) {
-#pragma unroll
-            for (int now = 0; now < 2; ++now) {
-                hold_order(never);
-#pragma unroll
-                for (int i = 0; i < 128; ++i) {
-                    const int y = i / 8, x = y % 2 == 0 ? i % 8 : 7 - i % 8;
-                    sums[y][x] = fmaf(a[now][y / 4].at[y % 4], b[now][x / 4].at[x % 4], sums[y][x]);
-                    if (i % 16 == 15 && i / 16 < 6) load(1 - now, now + 1, i / 16);  // after two rows each
-                }
-            }
+            load(1, 1);
+            hold_order(never);
+            add_products(a[0], b[0]);
+            load(0, 2);
+            add_products(a[1], b[1]);
             from_a += 2 * (kHigh + 4), from_b += 2 * kWide;
+        }
+    }
+    __device__ __forceinline__ void add_products(const Four (&a)[4], const Four (&b)[2]) {
+#pragma unroll
+        for (int i = 0; i < 128; ++i) {
+            const int y = i / 8, x = y % 2 == 0 ? i % 8 : 7 - i % 8;
+            sums[y][x] = fmaf(a[y / 4].at[y % 4], b[x / 4].at[x % 4], sums[y][x]);
         }
     }
     __device__ __forceinline__ void multiply(Shared& shared, Place& at, std::int64_t count, bool never) {
