@@ -25,17 +25,23 @@ struct Sizes {
     bool whole;           // all rows are whole vectors of 16 bytes
 };
 
+// For tiles of `columns`.
+template <class T>
+Sizes product_sizes(const Gemm& op, int columns) {
+    const std::int64_t k = op.a.dim(-1), n = op.b.dim(0), m = op.out.numel() / n;
+    constexpr auto kVector = static_cast<std::int64_t>(16 / sizeof(T));
+    const bool starts = starts_aligned(op.a, 16) && starts_aligned(op.b, 16) && starts_aligned(op.out, 16);
+    return {m, n, k, divide_up(n, columns), starts && n % kVector == 0 && k % kVector == 0};
+}
+
 // A block for each tile of `rows` by `columns` of the output, numbered along one axis of the grid; `shared` bytes of
 // the dynamic array.
 template <class T, class Out>
 void launch_product(const char* name, void (*kernel)(const T*, const T*, Out*, Sizes), int rows, int columns,
                     dim3 block, const Gemm& op, Context& context, std::size_t shared = 0) {
-    const std::int64_t k = op.a.dim(-1), n = op.b.dim(0), m = op.out.numel() / n;
-    constexpr auto kVector = static_cast<std::int64_t>(16 / sizeof(T));
-    const bool starts = starts_aligned(op.a, 16) && starts_aligned(op.b, 16) && starts_aligned(op.out, 16);
-    const Sizes sizes{m, n, k, divide_up(n, columns), starts && n % kVector == 0 && k % kVector == 0};
+    const Sizes sizes = product_sizes<T>(op, columns);
     kit::launch(name, kernel,
-                {.grid = dim3(static_cast<unsigned>(sizes.across * divide_up(m, rows))),
+                {.grid = dim3(static_cast<unsigned>(sizes.across * divide_up(sizes.m, rows))),
                  .block = block,
                  .dynamic_shared = shared},
                 context.stream(), op.a.as<const T>(), op.b.as<const T>(), op.out.as<Out>(), sizes);
