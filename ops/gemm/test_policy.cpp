@@ -76,8 +76,8 @@ TEST(GemmCublasltLimits, RowsThatOverlapOrAreNotContiguous) {
              "a=bf16[8,16] b=bf16[24,16]{1,24} out=bf16[8,24]",
              "a=bf16[8,16] b=bf16[24,16]{1,25} out=bf16[8,24]",
              "a=bf16[8,16]{17,1} b=bf16[24,16]{17,1} out=bf16[8,24]{25,1}",
-             "a=bf16[1,16] b=bf16[1,16]{3,1} out=bf16[1,1]",
-             "a=bf16[1,16] b=bf16[1,16]{3,5} out=bf16[1,1]",
+             "a=bf16[1,16]+1 b=bf16[1,16]{3,1} out=bf16[1,1]",
+             "a=bf16[1,16]+1 b=bf16[1,16]{3,5} out=bf16[1,1]",
          }) {
         EXPECT_EQ(cublaslt(operands), "takes it") << operands;
     }
@@ -90,6 +90,19 @@ TEST(GemmCublasltLimits, RowsThatOverlapOrAreNotContiguous) {
         EXPECT_THAT(cublaslt(operands), HasSubstr("rows overlap")) << operands;
     }
     EXPECT_THAT(cublaslt("a=bf16[8,16] b=bf16[24,16]{16,2} out=bf16[8,24]"), HasSubstr("neither axis"));
+}
+
+// Its kernels for such rows are slow; where there is no other for them it takes them all the same.
+TEST(GemmCublasltLimits, LeavesRowsOfNoWhole16BytesToWgmma) {
+    for (const char* operands : {"a=bf16[99,64] b=bf16[63,64] out=bf16[99,63]",
+                                 "a=bf16[99,64] b=bf16[60,64] bias=bf16[60] out=bf16[99,60]",
+                                 "a=fp16[99,64] b=fp16[64,64] out=fp16[99,64]{65,1}",
+                                 "a=fp16[99,64] b=fp16[64,64] out=fp16[99,64]+1"})
+        EXPECT_THAT(cublaslt(operands), HasSubstr("wgmma takes them")) << operands;
+    for (const char* operands :
+         {"a=bf16[99,64] b=bf16[64,64] out=bf16[99,64]", "a=bf16[99,63] b=bf16[63,63] out=bf16[99,63]",
+          "a=bf16[99,64] b=bf16[63,64]{1,63} out=bf16[99,63]", "a=fp32[99,64] b=fp32[63,64] out=fp32[99,63]"})
+        EXPECT_EQ(cublaslt(operands), "takes it") << operands;
 }
 
 TEST(GemmCublasltLimits, Fp8InMultiplesOf16) {
