@@ -63,8 +63,8 @@ bool has_wide_kernel(const Op& op, const RowKernels& kernels, const RowProblem& 
         });
     };
     return kernels.wide && bits(dtype) == 16 && problem.whole() && by == RowsBy::strides &&
-           problem.rows >> 31 == 0 && problem.outputs == 1 && (!kernels.plain || !shift) &&
-           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out}) &&
+           problem.rows >> 31 == 0 && (!kernels.plain || !shift) &&
+           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
            of(DType::fp32, {&scale, &shift});
 }
 
@@ -81,9 +81,9 @@ RowForm side_form(const Op& op, const RowKernels& kernels, const RowProblem& pro
     const bool groups = op.group_scale || op.swizzled_scale;
     const bool stored = groups ? alike : bits(out) >= 8;
     if (!stored || problem.rows >> 31 != 0) return {};
-    const bool bare = by == RowsBy::strides && problem.outputs == 1 && !groups && !op.gate &&
-                      !op.token_scale && bits(out) >= 16 &&
-                      (modulates_alone(op) || (!op.mod_scale && !op.mod_shift));
+    const bool tanh = op.mod_tanh && (op.mod_scale || op.mod_scale2);
+    const bool bare = by == RowsBy::strides && !groups && !op.gate && !op.token_scale && !tanh &&
+                      bits(out) >= 16 && (!op.out2 || bits(op.out2.dtype) >= 16);
     const bool any = kernels.any && (bare || !alike);
     if (!any && !alike) return {};
     return {.uniform = true, .beside = true, .any = any, .bare = any && bare};
