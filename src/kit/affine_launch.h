@@ -53,9 +53,11 @@ inline int affine_piece(const AffineTensors& call, std::int64_t dim, bool dense)
 }
 
 // How many vectors' worth of elements a thread takes of rows in pieces: two, but one where no more threads are needed then than
-// the card has, or where rows are so short that a second would mostly lie beyond their end.
+// the card has, or than have room beside each other where pieces are small; or where rows are so short that a second would
+// mostly lie beyond their end.
 inline int affine_batch(std::int64_t rows, std::int64_t dim, int piece, const DeviceInfo& device) {
-    const std::int64_t together = device.sms * std::int64_t{2048} * kAffineWidth;
+    const std::int64_t threads = piece == kAffineWidth ? 2048 : affine_blocks<Any>() * 256;
+    const std::int64_t together = device.sms * threads * kAffineWidth;
     const std::int64_t squad = std::int64_t{affine_squad(piece)} * kAffineWidth;
     const auto reach = [&](int batch) { return (dim + squad * batch - 1) / (squad * batch) * batch; };
     return rows * dim <= together || (piece < kAffineWidth && reach(1) * 3 <= reach(kMixedBatch) * 2)

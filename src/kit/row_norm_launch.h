@@ -23,6 +23,12 @@ bool modulates_alone(const Op& op) {
     return !op.weight && !op.bias && !op.out2 && !op.mod_tanh && op.rounding == Rounding::fused;
 }
 
+// Whether some output is modulated by something that is not in the weight's place.
+template <class Op>
+bool modulates(const Op& op) {
+    return op.mod_scale2 || op.mod_shift2 || (!modulates_alone(op) && (op.mod_scale || op.mod_shift));
+}
+
 // The operands of a call, where a kernel finds them.
 template <class Op>
 MixedNorm bind_norm(const Op& op) {
@@ -100,7 +106,7 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
                                      {.bias = static_cast<bool>(alone ? op.mod_shift : op.bias),
                                       .residual = static_cast<bool>(op.residual)},
                                      by);
-    const bool modulated = !alone && (op.mod_scale || op.mod_shift);
+    const bool modulated = modulates(op);
     if (modulated) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;
@@ -158,7 +164,7 @@ MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const R
     if (op.token_scale) p.to.token_scale = op.token_scale.template as<float>();
     p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);
     p.outputs = op.out2 ? 2 : 1;
-    p.modulated = op.mod_scale2 || op.mod_shift2 || (!modulates_alone(op) && (op.mod_scale || op.mod_shift));
+    p.modulated = modulates(op);
     p.eps = op.eps;
     p.inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim));
     return p;
