@@ -99,8 +99,10 @@ void launch(const Activate& op, Context& context) {
         front.out = kit::vector_rows(before_results(op), kWidth, made.front);
     }
     if (made.pieces()) {
+        const auto kernel =
+            made.rows.batch == 1 ? &activation_pieces<1> : &activation_pieces<kit::kMixedBatch>;
         return kit::launch(
-            "activation", activation_pieces, made.shape(), context.stream(),
+            "activation", kernel, made.shape(), context.stream(),
             PiecesParams{.rows = made.rows, .scale = p.scale, .activation = p.activation, .alpha = p.alpha},
             made.own, front);
     }

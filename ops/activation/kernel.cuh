@@ -102,21 +102,22 @@ struct PiecesParams {
 };
 
 // What     the same, of any dtypes and rows; rounding=fused
-// Mapping  a thread owns as much as two vectors of a row, in pieces of 8, 4, 2 or 1 elements, the largest that all operands
+// Mapping  a thread owns as much as kBatch vectors of a row, in pieces of 8, 4, 2 or 1 elements, the largest that all operands
 //          allow (kit/affine.cuh). The activation has one copy of its code for all of them
 // Traffic  as above
 // Needs    as above
+template <int kBatch>
 __global__ void __launch_bounds__(256)
     activation_pieces(const __grid_constant__ PiecesParams p, kit::RowTiles tiles, Front front) {
     if (copies_front<kit::Any, kit::Any>(p.scale, tiles, front)) return;
     kit::dependency_wait();
     kit::dependents_launch();
     const float scale = p.scale != nullptr ? *p.scale : 1.0f;
-    kit::SideSlice<kit::kMixedBatch> y;
+    kit::SideSlice<kBatch> y;
     y.fill(0.0f);
     kit::with_piece(p.rows.piece, [&]<int kPiece>(std::integral_constant<int, kPiece>) {
-        kit::with_tile_part<kPiece>(p.rows, tiles, [&](kit::TilePart<kPiece> part) {
-            const auto sums = kit::affine_results(p.rows, part);
+        kit::with_tile_part<kPiece, kBatch>(p.rows, tiles, [&](kit::TilePart<kPiece> part) {
+            const auto sums = kit::affine_results<kBatch>(p.rows, part);
             memcpy(y.at, sums.at, sizeof(y.at));
         });
     });
@@ -125,8 +126,8 @@ __global__ void __launch_bounds__(256)
         y.change([&](float value) { return act(value) * inverse; });
     });
     kit::with_piece(p.rows.piece, [&]<int kPiece>(std::integral_constant<int, kPiece>) {
-        kit::with_tile_part<kPiece>(p.rows, tiles, [&](const kit::TilePart<kPiece>& part) {
-            kit::SideSlice<kit::kMixedBatch, kPiece> results;
+        kit::with_tile_part<kPiece, kBatch>(p.rows, tiles, [&](const kit::TilePart<kPiece>& part) {
+            kit::SideSlice<kBatch, kPiece> results;
             memcpy(results.at, y.at, sizeof(y.at));
             const std::int64_t begin = part.offset(p.rows.out);
             kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2, float>(

@@ -187,6 +187,23 @@ TEST(LayerNorm, RowsOfAClusterWhoseThreadsAreFull) {
         test::expect_right(line, "rows", "vectors=8x8 rows=1 cluster=8");
     }
 }
+// A second output like the first, and modulations of both beside rows that are no whole vectors.
+TEST(LayerNorm, TwoOutputs) {
+    const struct {
+        const char *line, *config;
+    } kCalls[] = {
+        {"layer_norm x=bf16[9,128] weight=bf16[128] out=@x out2=bf16[9,128]", "vectors=1x8 rows=8 cluster=1"},
+        {"layer_norm x=fp16[600,408] weight=fp32[408] bias=fp32[408] residual=fp16[600,408] "
+         "out=fp16[600,408] out2=fp16[600,408]",
+         "wide"},
+        {"layer_norm x=bf16[600,901] weight=fp32[901] bias=bf16[901] mod_scale=bf16[600,901] "
+         "mod_shift=bf16[901] out=bf16[600,901] mod_scale2=bf16[901] out2=fp32[600,901]",
+         "vectors=4x8 rows=4 cluster=1 pieces=1"},
+        {"layer_norm x=bf16[3,64] mod_shift=bf16[3,64] out=fp16[3,64] mod_scale2=bf16[1] out2=bf16[3,64]",
+         "vectors=1x8 rows=16 cluster=1 any"},
+    };
+    for (const auto& call : kCalls) test::expect_right(call.line, "rows", call.config);
+}
 // Longer than the largest cluster holds: read again for each pass and each output, from memory that an output may be.
 TEST(LayerNorm, RowsInChunks) {
     for (const char* line : {

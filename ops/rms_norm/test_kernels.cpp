@@ -34,10 +34,6 @@ TEST(RmsNorm, OperandsBesideTheRow) {
     const struct {
         const char *line, *config;
     } kCalls[] = {
-        {"rms_norm x=fp16[9,128] weight=bf16[128] mod_shift=fp16[128] out=fp16[9,128]", "vectors=1x8"},
-        {"rms_norm x=bf16[3,40] weight=bf16[40] mod_scale=fp32[3,40] mod_shift=fp16[40] out=bf16[3,40] "
-         "mod_offset=1",
-         "vectors=1x8"},
         {"rms_norm x=bf16[600,408] weight=fp32[408] bias=fp16[408] residual=bf16[600,408] gate=fp32[600,408] "
          "residual_out=bf16[600,408] out=bf16[600,408] weight_offset=1",
          "vectors=4x8"},
@@ -48,13 +44,8 @@ TEST(RmsNorm, OperandsBesideTheRow) {
         {"rms_norm x=bf16[2,3,2048] weight=fp32[2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] "
          "out=fp8_e4m3[2,3,2048] scale=fp32[1]",
          "vectors=1x8"},
-        {"rms_norm x=bf16[3,64] weight=bf16[64] mod_shift=fp32[1] out=fp32[3,64]", "vectors=1x8"},
-        {"rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[3,1] mod_shift=bf16[1] out=fp16[3,64]",
-         "vectors=1x8"},
         {"rms_norm x=bf16[3,64] residual=bf16[3,64] gate=fp32[3,1] mod_scale=fp16[1] out=bf16[3,64]",
          "vectors=1x8"},
-        {"rms_norm x=fp32[7,4104] weight=bf16[4104] bias=fp32[4104] mod_scale=bf16[1] out=bf16[7,4104]",
-         "vectors=2x8"},
         {"rms_norm x=fp32[600,408] weight=fp32[408] residual=fp32[600,408] gate=fp16[408] "
          "residual_out=fp32[600,408] out=fp8_e4m3[600,408] token_scale=fp32[600]",
          "vectors=2x8"},
@@ -71,9 +62,6 @@ TEST(RmsNorm, OperandsBesideTheRow) {
         {"rms_norm x=bf16[600,408] weight=bf16[408] bias=bf16[408] mod_scale=fp32[600,408] out=bf16[600,408] "
          "mod_tanh=true",
          "vectors=4x8"},
-        {"rms_norm x=bf16[2,3,2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] out=bf16[2,3,2048] "
-         "mod_scale2=fp32[2,1,2048] mod_shift2=fp32[2,1,2048] out2=fp16[2,3,2048]",
-         "vectors=1x8"},
         {"rms_norm x=bf16[600,416] weight=fp32[416] bias=bf16[416] mod_shift=bf16[600,1] "
          "out=fp8_e4m3[600,416] token_scale=fp32[600] mod_scale2=fp32[416] out2=fp32[600,416] mod_tanh=true",
          "vectors=2x8"},
@@ -101,14 +89,15 @@ TEST(RmsNorm, WeightsOfFp32) {
          "vectors=4x8"},
         {"rms_norm x=bf16[7,5000] weight=fp32[5000] residual=bf16[7,5000] out=@residual", "vectors=2x8"},
         {"rms_norm x=bf16[2,300,416] mod_scale=fp32[2,1,416] out=bf16[2,300,416]", "vectors=4x8"},
+        {"rms_norm x=bf16[600,408] weight=fp32[408] out=bf16[600,408] out2=bf16[600,408]", "vectors=4x8"},
     };
     for (const auto& [line, config] : kCalls) {
         test::expect_right(line, "rows", config);
         test::expect_right(line, "rows", "wide");
     }
-    for (const char* other : {"out2=bf16[9,128]", "mod_shift=fp32[128]"})
+    for (const char* other : {"out2=fp16[9,128]", "mod_shift=fp32[128]"})
         test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] " + std::string(other),
-                           "rows", "beside");
+                           "rows", "any");
 }
 // Rows whose x and residual differ in dtype, or that are no whole vectors, in pieces of every size and squads of both, in
 // a warp, a block and a cluster; with a residual, a weight and a bias at most.
@@ -132,6 +121,61 @@ TEST(RmsNorm, AnyRowsWithLittleBeside) {
          "out=bf16[600,901]",
          "vectors=4x8"},
         {"rms_norm x=bf16[3,40001] weight=fp32[40001] out=bf16[3,40001]", "cluster=8 pieces=1"},
+    };
+    for (const auto& call : kCalls) test::expect_right(call.line, "rows", call.config);
+}
+// Modulations and second outputs of such rows: of either output, of both and of none; a scale, a shift or both, one element
+// or a row; asked for while threads meet, where there is no bias, or after it.
+TEST(RmsNorm, AnyRowsThatAreModulatedOrStoredTwice) {
+    const struct {
+        const char *line, *config;
+    } kCalls[] = {
+        {"rms_norm x=fp16[9,128] weight=bf16[128] mod_shift=fp16[128] out=fp16[9,128]", "vectors=1x8"},
+        {"rms_norm x=bf16[3,40] weight=bf16[40] mod_scale=fp32[3,40] mod_shift=fp16[40] out=bf16[3,40] "
+         "mod_offset=1",
+         "vectors=1x8"},
+        {"rms_norm x=bf16[3,64] weight=bf16[64] mod_shift=fp32[1] out=fp32[3,64]", "vectors=1x8"},
+        {"rms_norm x=bf16[3,64] weight=fp32[64] mod_scale=fp32[3,1] mod_shift=bf16[1] out=fp16[3,64]",
+         "vectors=1x8"},
+        {"rms_norm x=fp32[7,4104] weight=bf16[4104] bias=fp32[4104] mod_scale=bf16[1] out=bf16[7,4104]",
+         "vectors=2x8"},
+        {"rms_norm x=bf16[2,3,2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] out=bf16[2,3,2048] "
+         "mod_scale2=fp32[2,1,2048] mod_shift2=fp32[2,1,2048] out2=fp16[2,3,2048]",
+         "vectors=2x8"},
+        {"rms_norm x=bf16[600,408] weight=bf16[408] mod_scale=bf16[600,408] out=bf16[600,408] "
+         "mod_shift2=bf16[408] out2=fp32[600,408]",
+         "vectors=4x8"},
+        {"rms_norm x=bf16[600,901] weight=fp32[901] bias=bf16[901] mod_scale2=bf16[600,901] "
+         "mod_shift2=bf16[1] out=fp16[600,901] out2=bf16[600,901]+3",
+         "vectors=4x8 rows=4 cluster=1 pieces=1"},
+        {"rms_norm x=bf16[3,62] weight=bf16[62] out=@x out2=fp32[3,62] mod_tanh=true", "pieces=2"},
+        {"rms_norm x=bf16[3,60]+4 weight=bf16[60] mod_scale=bf16[60] mod_scale2=bf16[3,60] out=bf16[3,60] "
+         "out2=bf16[3,60] mod_offset=0",
+         "pieces=4"},
+        {"rms_norm x=bf16[3,12296] weight=fp32[12296] mod_scale=fp32[12296] out=bf16[3,12296] "
+         "out2=bf16[3,12296] mod_scale2=fp32[12296]",
+         "cluster="},
+    };
+    for (const auto& call : kCalls) {
+        test::expect_right(call.line, "rows", call.config);
+        test::expect_right(call.line, "rows", "any");
+    }
+}
+// Where all is stored as the row is, a second output costs no more than its memory: one, two, four and eight vectors.
+TEST(RmsNorm, RowsThatAreStoredTwice) {
+    const struct {
+        const char *line, *config;
+    } kCalls[] = {
+        {"rms_norm x=bf16[20,1000] weight=bf16[1000] residual=bf16[20,1000] out=@residual out2=bf16[20,1000]",
+         "vectors=2x8"},
+        {"rms_norm x=bf16[9,128] weight=bf16[128] out=bf16[9,128] out2=bf16[9,128]",
+         "vectors=1x8 rows=8 cluster=1"},
+        {"rms_norm x=fp32[7,4096] residual=fp32[7,4096] residual_out=@x out=@residual out2=fp32[7,4096]",
+         "vectors=4x4 rows=1 cluster=1"},
+        {"rms_norm x=fp16[600,1000] weight=fp16[1000] bias=fp16[1000] out=@x out2=fp16[600,1000]{1008,1}",
+         "vectors=4x8 rows=4 cluster=1"},
+        {"rms_norm x=bf16[3,65528] weight=bf16[65528] out=bf16[3,65528] out2=bf16[3,65528]",
+         "vectors=8x8 rows=1 cluster=8"},
     };
     for (const auto& call : kCalls) test::expect_right(call.line, "rows", call.config);
 }
@@ -161,7 +205,7 @@ TEST(RmsNorm, AnyRowsWithMoreBeside) {
 TEST(RmsNorm, WhatIsNotBesideTheRow) {
     for (const char* line : {
              "rms_norm x=bf16[3,12296] weight=fp32[12296] mod_scale=fp32[12296] out=bf16[3,12296] "
-             "out2=bf16[3,12296] mod_scale2=fp32[12296]",
+             "out2=bf16[3,12296] mod_scale2=fp32[12296] mod_tanh=true",
              "rms_norm x=fp32[3,64] weight=fp32[64] residual=bf16[3,64] out=fp8_e4m3[3,64] "
              "group_scale=fp32[3,1]",
              "rms_norm x=bf16[1,90001] weight=bf16[90001] mod_scale=bf16[90001] out=int8[1,90001] "

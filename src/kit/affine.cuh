@@ -22,6 +22,7 @@ struct MixedAffineRows : Affine {
     int piece =
         0;  // elements that are moved at once: 8, 4, 2 or 1, where rows are few (RunRow), each vector has a thread and
     // steps are not rounded; 0: else
+    int batch = 1;  // vectors, or as much in pieces, that a thread takes then
 };
 template <class T>
 using AffineOf = std::conditional_t<std::is_same_v<T, Any>, MixedAffineRows, Affine>;
@@ -106,7 +107,7 @@ class KnownVector {
     Words<T, N> words_{};
 };
 
-// The pieces of a row that a thread takes, for SideSlice: as many elements as in kMixedBatch vectors. They are dealt as those
+// The pieces of a row that a thread takes, for SideSlice: as many elements as in a batch of vectors. They are dealt as those
 // of PiecePart (kit/any_row.cuh): each beside its neighbours', and a thread's next piece a constant away.
 template <int kPiece>
 struct TilePart {
@@ -185,7 +186,8 @@ template <class T>
 constexpr int affine_blocks() {
     return std::is_same_v<T, Any> ? 3 : 8;
 }
-// Vectors that a thread takes at a time where dtypes are found out where it runs.
+// Vectors that a thread takes at most where dtypes are found out where it runs. Of few rows it takes one: what it does for a
+// second would only begin later.
 inline constexpr int kMixedBatch = 2;
 
 // Where all operands are stored as T, in whole vectors.
@@ -210,19 +212,19 @@ __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& ti
         store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<T>(y.at[0]));
     });
 }
-// The row and the first piece of the thread, which takes as many elements as in kMixedBatch vectors.
-template <int kPiece>
+// The row and the first piece of the thread, which takes as many elements as in kBatch vectors.
+template <int kPiece, int kBatch>
 __device__ __forceinline__ WholeVector first_of_batch(const RowTiles& tiles) {
-    constexpr int kPieces = kMixedBatch * kAffineWidth / kPiece, kSquad = TilePart<kPiece>::kSquad;
+    constexpr int kPieces = kBatch * kAffineWidth / kPiece, kSquad = TilePart<kPiece>::kSquad;
     const unsigned block_row = blockIdx.z * gridDim.y + blockIdx.y, lanes = 1u << tiles.lanes_log2,
                    thread = blockIdx.x * lanes + (threadIdx.x & (lanes - 1));
     return {block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
             thread / kSquad * (kSquad * kPieces) + thread % kSquad};
 }
 // Calls use(the thread's pieces), if it has any.
-template <int kPiece, class Use>
+template <int kPiece, int kBatch, class Use>
 __device__ __forceinline__ void with_tile_part(const MixedAffineRows& p, const RowTiles& tiles, Use use) {
-    const WholeVector first = first_of_batch<kPiece>(tiles);
+    const WholeVector first = first_of_batch<kPiece, kBatch>(tiles);
     const auto count = static_cast<unsigned>(tiles.dim / kPiece);
     if (first.row >= static_cast<unsigned>(tiles.rows) || first.vector >= count) return;
     use(TilePart<kPiece>{p.shape,
@@ -241,11 +243,11 @@ __device__ __forceinline__ void with_piece(int piece, Use use) {
     }
 }
 // The results for a thread's pieces. Dtypes are found out where it runs, each once for all that a thread takes of an operand.
-template <int kPiece>
-__device__ __forceinline__ SideSlice<kMixedBatch, kPiece> affine_results(const MixedAffineRows& p,
-                                                                         TilePart<kPiece>& part) {
+template <int kBatch, int kPiece>
+__device__ __forceinline__ SideSlice<kBatch, kPiece> affine_results(const MixedAffineRows& p,
+                                                                    TilePart<kPiece>& part) {
     const L2Policy policy = l2_policy(p.keep);
-    SideSlice<kMixedBatch, kPiece> x, bias, scale, shift;
+    SideSlice<kBatch, kPiece> x, bias, scale, shift;
     x.load_or(0.0f, part, p.x, policy);
     part.at.ask(p.shape);
     if (p.shift.data != nullptr) shift.load_or(0.0f, part, p.shift, policy);
@@ -254,10 +256,10 @@ __device__ __forceinline__ SideSlice<kMixedBatch, kPiece> affine_results(const M
     affine_steps(p, bias, scale, shift, [](auto&) {}, x.widen(p.x).at);
     return x;
 }
-template <int kPiece>
+template <int kPiece, int kBatch>
 __device__ __forceinline__ void affine_pieces(const MixedAffineRows& p, const RowTiles& tiles) {
-    with_tile_part<kPiece>(p, tiles, [&](TilePart<kPiece> part) {
-        const auto y = affine_results(p, part);
+    with_tile_part<kPiece, kBatch>(p, tiles, [&](TilePart<kPiece> part) {
+        const auto y = affine_results<kBatch>(p, part);
         store_wide(part, p.out, part.offset(p.out), y);
     });
 }
@@ -292,8 +294,8 @@ __device__ __forceinline__ void affine_parts(const MixedAffineRows& p, const Row
 }
 
 // What     out = (x + bias) · (offset + scale) + shift, in fp32, rounded once (eager: after each step)
-// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh), of any dtypes two or as much in smaller
-//          pieces; which row of an operand belongs to it are numbers (kit/row_operand.cuh)
+// Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh), of any dtypes one or two or as much in
+//          smaller pieces; which row of an operand belongs to it are numbers (kit/row_operand.cuh)
 // Traffic  every operand once (bound by memory); those that rows share come from the caches after the first rows
 // Needs    out may be the memory of x, bias, scale or shift element for element: a thread reads its vectors before it
 //          writes there. T, where it is not Any, is the dtype of all operands, whose vectors are whole
@@ -303,7 +305,10 @@ __device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles
         dependency_wait();
         dependents_launch();
         if (p.piece == 0) return affine_parts(p, tiles);
-        with_piece(p.piece, [&](auto piece) { affine_pieces<piece()>(p, tiles); });
+        with_piece(p.piece, [&](auto piece) {
+            if (p.batch == 1) return affine_pieces<piece(), 1>(p, tiles);
+            affine_pieces<piece(), kMixedBatch>(p, tiles);
+        });
     } else {
         affine_known<T>(p, tiles);
     }

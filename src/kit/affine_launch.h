@@ -52,6 +52,19 @@ inline int affine_piece(const AffineTensors& call, std::int64_t dim, bool dense)
     return allow(8) ? 8 : allow(4) ? 4 : allow(2) ? 2 : 1;
 }
 
+// How many vectors' worth of elements a thread takes of rows in pieces: two, but one where no more threads are needed then than
+// the card has, or than have room beside each other where pieces are small; or where rows are so short that a second would
+// mostly lie beyond their end.
+inline int affine_batch(std::int64_t rows, std::int64_t dim, int piece, const DeviceInfo& device) {
+    const std::int64_t threads = piece == kAffineWidth ? 2048 : affine_blocks<Any>() * 256;
+    const std::int64_t together = device.sms * threads * kAffineWidth;
+    const std::int64_t squad = std::int64_t{affine_squad(piece)} * kAffineWidth;
+    const auto reach = [&](int batch) { return (dim + squad * batch - 1) / (squad * batch) * batch; };
+    return rows * dim <= together || (piece < kAffineWidth && reach(1) * 3 <= reach(kMixedBatch) * 2)
+               ? 1
+               : kMixedBatch;
+}
+
 inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& device) {
     AffinePlan plan;
     MixedAffineRows& p = plan.params;
@@ -98,9 +111,10 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     // A squad of threads, or of a short row as many as it has pieces.
     const auto pieces = static_cast<std::uint64_t>(std::max<std::int64_t>(p.shape.dim / piece, 1));
     const auto least = static_cast<int>(std::min<std::uint64_t>(affine_squad(piece), std::bit_ceil(pieces)));
+    p.batch = affine_batch(p.shape.rows, p.shape.dim, piece, device);
     const RowTiles batches =
-        tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, kMixedBatch, device, std::int64_t{1} << 30, least);
-    if (!cover(batches, kMixedBatch)) return plan;
+        tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, p.batch, device, std::int64_t{1} << 30, least);
+    if (!cover(batches, p.batch)) return plan;
     // Rows that are aligned but for their end move faster as vectors, the last of which is a part.
     const bool ends = piece < kAffineWidth && all([](const RowOperand& o) { return o.single || o.aligned; });
     if (ends || (piece < kAffineWidth && p.shape.dim >> 31 != 0)) return plan;

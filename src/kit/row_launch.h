@@ -109,10 +109,11 @@ inline RowProblem row_problem(DType dtype, std::initializer_list<const Tensor*> 
     // An op without a kernel of its own for a bias takes the mixed one, and so does its fp32.
     const bool biased =
         !kernels.plain || (kernels.biased && element_bytes == 2 && (!form.fp8 || kernels.biased_fp8));
-    const bool one_output =
-        std::none_of(outputs.begin() + 1, outputs.end(), [](const Tensor* t) { return !!*t; });
+    // Beside codes is no other output.
+    const bool others = std::all_of(outputs.begin() + 1, outputs.end(),
+                                    [&](const Tensor* t) { return form.fp8 ? !*t : same(t); });
     const bool stored = form.fp8 || same(&out) || (kernels.wide_outs && weft::kFloat.contains(out.dtype));
-    form.uniform = by == RowsBy::strides && problem.rows >> 31 == 0 && stored && one_output &&
+    form.uniform = by == RowsBy::strides && problem.rows >> 31 == 0 && stored && others &&
                    (!form.bias || biased) && std::all_of(inputs.begin(), inputs.end(), same) &&
                    whole(16 / element_bytes);
     problem.piece = whole(kOctet) ? kOctet : whole(4) ? 4 : whole(2) ? 2 : 1;

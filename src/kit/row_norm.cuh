@@ -22,28 +22,31 @@ struct RowNorm {
     RowInput in{};
     float eps = 0, inverse_dim = 0;
     RowAffine weight{};  // weight, bias and the weight's offset
-    RowOutput to{};
+    RowOutput to{}, second{};
 };
 
-// What only mixed kernels know of: a small kernel waits for every line of its parameters.
-struct MixedNorm : RowNorm {
+// What uniform kernels do not know of: a small kernel waits for every line of its parameters.
+struct ModulatedNorm : RowNorm {
     int outputs = 1;
     bool modulated = false;  // some output, by something that is not in the weight's place
-    RowOutput second{};
     RowAffine maps[3] = {};  // the weight, and a modulation of each output that follows it
-    GroupScales groups{};    // of the first output
+};
+// What only kernels of rows in any places and of codes know of.
+struct MixedNorm : ModulatedNorm {
+    GroupScales groups{};  // of the first output
     RowPlaces places{};
 };
 template <class Form>
 using NormOf =
-    std::conditional_t<Form::kForm.uniform && (!Form::kForm.beside || Form::kForm.bare), RowNorm, MixedNorm>;
+    std::conditional_t<Form::kForm.bare, ModulatedNorm,
+                       std::conditional_t<Form::kForm.uniform && !Form::kForm.beside, RowNorm, MixedNorm>>;
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
 struct Moments {
     float shift, scale;
 };
 
-// Where all operands are stored as the row is, or weight and bias as fp32: one affine map of one output.
+// Where all operands are stored as the row is, or weight and bias as fp32: one affine map, which a second output has too.
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics statistics) {
     using W = std::conditional_t<Form::kForm.wide, float, T>;
@@ -66,7 +69,7 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
         if constexpr (kFull && kBias) load_bias();
     });
     if constexpr (!kFull && kBias) load_bias();  // late: registers are rows in flight
-    store_row<T>(row, group, p.to, scale, [&](int v, int, float (&x)[N]) {
+    store_row<T>(row, group, p.to, p.second.out, scale, [&](int v, int, float (&x)[N]) {
         float w[N];
         weight.get(v, w);
 #pragma unroll
@@ -85,22 +88,57 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     });
 }
 
-// Of any rows that have a residual, a weight and a bias at most, one map of one output of 16 bits or fp32.
+// What a modulation makes of `y`, for each output that there is, by one copy of the code for all that modulates. `z` and
+// `held` are free, or `ahead` says that `held` is asked for the last output's scale.
+template <class Side, class Part>
+__device__ __forceinline__ void store_modulated(const Part& part, const ModulatedNorm& p, const Side& y,
+                                                Side& z, Side& held, bool ahead) {
+    // The second first, whose operands out may be the memory of.
+#pragma unroll 1
+    for (int output = p.outputs - 1; output >= 0; --output) {
+        const RowAffine& map = p.maps[output + 1];
+        const RowOperand& to = output == 0 ? p.to.out : p.second.out;
+        z = y;
+#pragma unroll 1
+        for (int step = 0; step < 2; ++step) {
+            const RowOperand& operand = step == 0 ? map.scale : map.shift;
+            if (operand.data == nullptr) continue;
+            if (!ahead) held.load_or(0.0f, part, operand);
+            ahead = false;
+            held.widen(operand);
+            if (step == 0) {
+                z.combine(held, [&](float a, float s) { return a * (s + map.offset); });
+            } else {
+                z.combine(held, [](float a, float b) { return a + b; });
+            }
+        }
+        store_wide(part, to, part.offset(to), z);
+    }
+}
+
+// Of any rows without a gate, outputs of 16 bits or fp32. A modulation takes the registers that weight and bias had.
 template <int N, int V, class Form, class Statistics>
-__device__ __forceinline__ void normalise_bare(const RowNorm& p, Statistics statistics) {
+__device__ __forceinline__ void normalise_bare(const ModulatedNorm& p, Statistics statistics) {
     Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
     const bool biased = p.weight.shift.data != nullptr;
-    SideSlice<V, N> weight, bias;
+    // While the threads wait for each other, what comes after the weight is on its way.
+    const RowOperand& next = biased || !p.modulated ? p.weight.shift : p.maps[p.outputs].scale;
+    const bool asked = next.data != nullptr;
+    SideSlice<V, N> weight, held;
     AnyRow<N, V, true> row(group, p.shape, nullptr);
     row.load(p.in, [&] { weight.load_or(p.weight.no_scale(), row.part, p.weight.scale); });
     group.begin();
     const Moments m = statistics(row, group, [&] {
-        if (biased) bias.load_or(-0.0f, row.part, p.weight.shift);
+        if (asked) held.load_or(-0.0f, row.part, next);
     });
-    row.values().combine(weight.widen(p.weight.scale),
-                         [&](float x, float w) { return (x - m.shift) * m.scale * (w + p.weight.offset); });
-    if (biased) row.values().combine(bias.widen(p.weight.shift), [](float y, float b) { return y + b; });
-    store_wide(row.part, p.to.out, row.part.offset(p.to.out), row.values());
+    auto& y = row.values();
+    weight.widen(p.weight.scale);
+    if (p.weight.offset != 0.0f) weight.change([&](float w) { return w + p.weight.offset; });
+    y.combine(weight, [&](float x, float w) { return (x - m.shift) * m.scale * w; });
+    if (biased) y.combine(held.widen(p.weight.shift), [](float a, float b) { return a + b; });
+    if (p.modulated) return store_modulated(row.part, p, y, weight, held, asked && !biased);
+    if (p.second.out.data != nullptr) store_wide(row.part, p.second.out, row.part.offset(p.second.out), y);
+    store_wide(row.part, p.to.out, row.part.offset(p.to.out), y);
 }
 
 // The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.
@@ -267,8 +305,8 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 //         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
 //         modulation and gate are of any dtype of 16 or 32 bits, one element or rows that an index picks, and out is of 16
 //         bits, fp32 or codes of eight bits. Any: the same for x and residual, rows are whole pieces of N elements and
-//         may be scattered; bare: no gate, no modulation beside a weight, one output of 16 bits or fp32. Mixed: scales of
-//         groups: no row is ragged
+//         may be scattered; bare: no gate, no tanh of a modulation, outputs of 16 bits or fp32, rows have two strides.
+//         Mixed: scales of groups: no row is ragged
 template <class T, int N, int V, class Form, class Statistics>
 __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics statistics) {
     if constexpr (Form::kForm.bare) {

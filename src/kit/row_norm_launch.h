@@ -23,6 +23,12 @@ bool modulates_alone(const Op& op) {
     return !op.weight && !op.bias && !op.out2 && !op.mod_tanh && op.rounding == Rounding::fused;
 }
 
+// Whether some output is modulated by something that is not in the weight's place.
+template <class Op>
+bool modulates(const Op& op) {
+    return op.mod_scale2 || op.mod_shift2 || (!modulates_alone(op) && (op.mod_scale || op.mod_shift));
+}
+
 // The operands of a call, where a kernel finds them.
 template <class Op>
 MixedNorm bind_norm(const Op& op) {
@@ -63,8 +69,8 @@ bool has_wide_kernel(const Op& op, const RowKernels& kernels, const RowProblem& 
         });
     };
     return kernels.wide && bits(dtype) == 16 && problem.whole() && by == RowsBy::strides &&
-           problem.rows >> 31 == 0 && problem.outputs == 1 && (!kernels.plain || !shift) &&
-           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out}) &&
+           problem.rows >> 31 == 0 && (!kernels.plain || !shift) &&
+           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
            of(DType::fp32, {&scale, &shift});
 }
 
@@ -81,9 +87,9 @@ RowForm side_form(const Op& op, const RowKernels& kernels, const RowProblem& pro
     const bool groups = op.group_scale || op.swizzled_scale;
     const bool stored = groups ? alike : bits(out) >= 8;
     if (!stored || problem.rows >> 31 != 0) return {};
-    const bool bare = by == RowsBy::strides && problem.outputs == 1 && !groups && !op.gate &&
-                      !op.token_scale && bits(out) >= 16 &&
-                      (modulates_alone(op) || (!op.mod_scale && !op.mod_shift));
+    const bool tanh = op.mod_tanh && (op.mod_scale || op.mod_scale2);
+    const bool bare = by == RowsBy::strides && !groups && !op.gate && !op.token_scale && !tanh &&
+                      bits(out) >= 16 && (!op.out2 || bits(op.out2.dtype) >= 16);
     const bool any = kernels.any && (bare || !alike);
     if (!any && !alike) return {};
     return {.uniform = true, .beside = true, .any = any, .bare = any && bare};
@@ -100,7 +106,7 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
                                      {.bias = static_cast<bool>(alone ? op.mod_shift : op.bias),
                                       .residual = static_cast<bool>(op.residual)},
                                      by);
-    const bool modulated = !alone && (op.mod_scale || op.mod_shift);
+    const bool modulated = modulates(op);
     if (modulated) problem.form.uniform = false;
     if (const Tensor& scales = op.group_scale ? op.group_scale : op.swizzled_scale) {
         problem.form.uniform = false;
@@ -158,7 +164,7 @@ MixedNorm norm_params(MixedNorm p, const Op& op, const RowProblem& rows, const R
     if (op.token_scale) p.to.token_scale = op.token_scale.template as<float>();
     p.groups = group_scales(op.group_scale, op.swizzled_scale, rows.rows, rows.dim);
     p.outputs = op.out2 ? 2 : 1;
-    p.modulated = op.mod_scale2 || op.mod_shift2 || (!modulates_alone(op) && (op.mod_scale || op.mod_shift));
+    p.modulated = modulates(op);
     p.eps = op.eps;
     p.inverse_dim = 1.0f / static_cast<float>(std::max<std::int64_t>(1, rows.dim));
     return p;

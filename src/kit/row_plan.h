@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -68,7 +69,7 @@ struct RowForm {
     bool any =
         false;  // of one beside: the row has no dtype of its own, and may be moved in pieces (kit/any_row.cuh)
     bool bare =
-        false;  // of any rows: beside a row are no more than a residual, a weight and a bias, and rows have strides
+        false;  // of any rows: there is no gate, no tanh and no code of less than 16 bits, and rows have strides
     bool wide = false;  // of a uniform one of 16 bits: weight and bias are of fp32; a residual may be there
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
@@ -194,12 +195,16 @@ inline int resident_blocks(const RowPlan& plan, const RowProblem& problem, const
 }
 
 // What the vectors of a thread cost, in KiB in flight: fewer than four make more threads meet for a row, more leave no
-// room for the weight.
-inline double home_burden(const RowPlan& plan) {
+// room for the weight. But a row that fills less than two thirds of two warps is best alone in one, which waits for none,
+// unless there is much beside it.
+inline double home_burden(const RowPlan& plan, const RowProblem& problem) {
+    const bool alone = plan.lanes == 32 &&
+                       problem.dim * 3 <= std::int64_t{plan.lanes} * plan.vectors * plan.width * 2 &&
+                       !problem.form.bias && !problem.form.residual && !problem.form.fp8;
     switch (plan.vectors) {
         case 1: return 6;
         case 2: return 1.5;
-        case 8: return 0.25;
+        case 8: return alone ? -1 : 0.25;
         default: return 0;
     }
 }
@@ -213,8 +218,8 @@ inline double halvings(const RowPlan& plan) {
 // a thread has more to load in between.
 inline double exchange_cost(const RowPlan& plan) {
     const double split = halvings(plan);
-    if (plan.any) return 0.1 * split;
-    return (fills_registers(plan.vectors) ? 0.006 : 0.015) * split * split;
+    if (plan.any || plan.wide) return 0.1 * split;
+    return (fills_registers(plan.vectors) ? 0.006 : 0.045) * split * split;
 }
 
 // About how many instructions a warp issues to begin and end its rows, and for each octet that its threads hold.
@@ -252,7 +257,8 @@ inline double row_us(const RowPlan& plan, const RowProblem& problem, const Devic
 }
 
 // Larger is better. Few rows are judged by their time (row_us). Many by the bytes that an SM keeps in flight (more than
-// 32 KiB gain nothing) and by how many blocks take turns there, so that one loads while another reduces or stores.
+// 32 KiB gain nothing) and by how many blocks take turns there, so that one loads while another reduces or stores. Where the
+// blocks of short rows are less than twice as many as have room at once, the card is half empty while the last of them run.
 inline double row_score(const RowPlan& plan, const RowProblem& problem, const DeviceInfo& device) {
     const int resident = resident_blocks(plan, problem, device);
     if (resident == 0) return -1;
@@ -261,8 +267,12 @@ inline double row_score(const RowPlan& plan, const RowProblem& problem, const De
         return 1e6 - row_us(plan, problem, device);
     static constexpr double kOverlap[] = {0, 0.6, 0.93, 0.96, 1};
     const double in_flight = row_bytes * plan.rows / plan.cluster * resident / 1024;
-    return 10 + std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan)) -
-           home_burden(plan);
+    const double waves =
+        static_cast<double>(plan.blocks(problem.rows)) / (static_cast<double>(device.sms) * resident);
+    const double busy = plan.lanes > 32 || waves >= 2 ? 1 : waves / std::ceil(waves);
+    return 10 +
+           std::min(in_flight, 32.0) * kOverlap[std::min(resident, 4)] * (1 - exchange_cost(plan)) * busy -
+           home_burden(plan, problem);
 }
 
 // The uniform plan that gives `vectors` to each thread and `cluster` blocks to a row; lanes = 0 where there is none.
@@ -288,7 +298,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     if (form.wide && fills_registers(vectors)) return {.lanes = 0};
     if (form.any && !any_allows(vectors, form.bare)) return {.lanes = 0};
     if (form.beside && !form.any && !beside_allows(vectors, problem.element_bytes)) return {.lanes = 0};
-    if (form.beside && problem.outputs > beside_outputs(vectors)) return {.lanes = 0};
+    if (form.beside && !form.bare && problem.outputs > beside_outputs(vectors)) return {.lanes = 0};
     if (plan.lanes > row_threads(vectors, form) || (cluster > 1 && plan.lanes < 128)) return {.lanes = 0};
     if (cluster > 1 && row_scope(vectors, form) == GroupScope::local) return {.lanes = 0};
     if (plan.lanes <= 32) plan.rows = 128 / plan.lanes;

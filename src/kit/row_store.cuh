@@ -33,13 +33,15 @@ __device__ __forceinline__ float store_token_scale(const Row& row, Group<kScope>
 }
 
 // Of a uniform row: map(slot, index, values) turns the row's values into the result's, in place, which are multiplied by
-// `inverse` (1 where out is not fp8) and stored as T or e4m3. The row is mapped once more where each has a scale. All
-// threads of the group call this. `scale`: static_scale's.
+// `inverse` (1 where out is not fp8) and stored as T or e4m3; as T in `second` as well, if that is there. The row is mapped
+// once more where each has a scale. All threads of the group call this. `scale`: static_scale's.
 template <class T, class Row, class Map>
 __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& to, float inverse,
-                                             const Map& map) {
+                                             const Map& map, const RowOperand& second = {}) {
     constexpr int N = Row::kWidth, V = Row::kVectors;
     const std::int64_t begin = row.part.offset(to);
+    T* also = nullptr;
+    if (second.data != nullptr) also = row.part.template origin<N, T>(second);
     const auto store_all = [&](auto* type, bool scaled) {
         using Out = std::remove_pointer_t<decltype(type)>;
         Out* out = row.part.template origin<N, Out>(to.data, begin);
@@ -50,6 +52,9 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
                 for (float& value : x) value *= inverse;
             }
             store_aligned(out + index, from_floats<Out>(x));
+            if constexpr (std::is_same_v<Out, T>) {
+                if (also != nullptr) store_aligned(also + index, from_floats<T>(x));
+            }
         });
     };
     if constexpr (Row::kForm.fp8 && sizeof(T) != 4) {
@@ -61,7 +66,7 @@ __device__ __forceinline__ void store_mapped(const Row& row, const RowOperand& t
 }
 template <class T, class Row, GroupScope kScope, class Map>
 __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, const RowOutput& to,
-                                          float scale, const Map& map) {
+                                          const RowOperand& second, float scale, const Map& map) {
     if (Row::kForm.fp8 && to.token_scale != nullptr) [[unlikely]] {
         const AmaxOrNan largest{.keeps_nan = false};  // e4m3 has a code for NaN
         float amax = 0.0f;
@@ -72,7 +77,7 @@ __device__ __forceinline__ void store_row(const Row& row, Group<kScope>& group, 
         });
         scale = store_token_scale(row, group, to, amax, largest);
     }
-    store_mapped<T>(row, to.out, 1.0f / scale, map);
+    store_mapped<T>(row, to.out, 1.0f / scale, map, second);
 }
 
 // store(octet's number, its elements, values) for codes whose groups of columns have a scale each, which neighbouring lanes
