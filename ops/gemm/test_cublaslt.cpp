@@ -1,6 +1,8 @@
 // gemm through a cuBLASLt of the test's own, on a CUDA of the test's own: which plans are chosen, when anything is timed
 // or allocated, and what becomes of a product that the library refuses.
 #if WEFT_HAS_CUBLASLT
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "ops/gemm/test_library.h"
@@ -77,7 +79,8 @@ TEST_F(GemmCublaslt, AChoiceThatTheLibraryDoesNotTakeIsLeft) {
 }
 
 TEST_F(GemmCublaslt, APlanFileSaysWhatWasTimed) {
-    const std::string path = std::filesystem::temp_directory_path() / "weft_test_plans.json";
+    const std::string path =
+        std::filesystem::temp_directory_path() / ("weft_test_plans_" + std::to_string(getpid()) + ".json");
     context->set_tuning(true);
     run(1000);
     context->plans().write(path);

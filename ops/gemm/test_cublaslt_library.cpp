@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string>
 
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/cublaslt_library.h"
@@ -73,7 +75,7 @@ struct GemmCublasltLibrary : testing::Test {
     }
 
     const std::string major = std::to_string(CUBLAS_VER_MAJOR), soname = "libcublasLt.so." + major;
-    const fs::path folder = fs::temp_directory_path() / "weft_test_cublaslt";
+    const fs::path folder = fs::temp_directory_path() / ("weft_test_cublaslt_" + std::to_string(getpid()));
     Variable chosen{"WEFT_CUBLASLT", nullptr}, venv{"VIRTUAL_ENV", nullptr}, conda{"CONDA_PREFIX", nullptr},
         path{"PATH", ""}, home{"CUDA_HOME", nullptr}, toolkit{"CUDA_PATH", nullptr};
 };

@@ -1,5 +1,6 @@
 // The tool from its command line to its exit code, in this process, with ops of the tests' own.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -259,7 +260,8 @@ TEST(Doctor, AnswersForEveryPart) {
 }
 
 TEST(Tune, WritesChoicesThatContextsRead) {
-    const std::string path = std::filesystem::temp_directory_path() / "weft_test_tune.json";
+    const std::string path =
+        std::filesystem::temp_directory_path() / ("weft_test_tune_" + std::to_string(getpid()) + ".json");
     std::filesystem::remove(path);
     const Result r = weft({"tune", "tunable x=fp32[5]", "--device", "cpu", "--out", path});
     EXPECT_EQ(r.code, 0) << r.error;

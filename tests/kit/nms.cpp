@@ -1,4 +1,4 @@
-// nms' last kernel beyond a word a thread: a case of so many boxes would take the emulator minutes, for the two kernels
+// nms' last kernel with more words of boxes than threads: a case of so many boxes would take the emulator minutes, for the two kernels
 // before it look at each pair.
 #include "../emulator/support.h"
 
@@ -18,10 +18,10 @@ TEST_F(Emulator, NmsResolvesMoreWordsOfBoxesThanItHasThreads) {
     constexpr unsigned kWords = kResolveThreads + 2, kBoxes = kWords * kBits - 3;
     std::vector<unsigned> order(kBoxes);
     std::iota(order.rbegin(), order.rend(), 0u);
-    // The first box covers the last one, and that of the second word all of the words beyond a thread each but one.
+    // The first box covers the last one, and the first of the second word all but one of a word beyond as many as there are threads.
     std::vector<unsigned long long> covers(std::size_t{kBoxes} * kWords, 0);
-    covers[kWords - 1] = 1ull << 60;
-    covers[std::size_t{kBits} * kWords + kResolveThreads] = ~2ull;
+    covers[std::size_t{kWords - 1} * kBoxes] = 1ull << 60;
+    covers[std::size_t{kResolveThreads} * kBoxes + kBits] = ~2ull;
     std::vector<int> keep(kBoxes);
     int count = 0;
     NmsParams p{};
@@ -33,8 +33,9 @@ TEST_F(Emulator, NmsResolvesMoreWordsOfBoxesThanItHasThreads) {
     p.keep_dtype = DType::int32;
     p.count = &count;
     kit::launch("nms_resolve", nms_resolve,
-                {.block = kResolveThreads, .dynamic_shared = kWords * sizeof(unsigned long long)}, Stream{},
-                p);
+                {.block = kResolveThreads,
+                 .dynamic_shared = kWords * (sizeof(unsigned long long) + sizeof(unsigned))},
+                Stream{}, p);
     std::vector<int> expected;
     for (unsigned i = 0; i < kBoxes; ++i) {
         const bool covered = i / kBits == kResolveThreads && i % kBits != 1;
