@@ -1,4 +1,4 @@
-"""torch._grouped_mm, torch._scaled_grouped_mm (products of groups of rows whose ends are on the device) and torch.bmm."""
+"""torch._grouped_mm, torch._scaled_grouped_mm (groups of rows whose ends are on the device), and torch.bmm."""
 
 from __future__ import annotations
 
