@@ -85,7 +85,6 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.scaled_within() && (op.a.dtype != DType::fp8_e4m3 || op.b.dtype != DType::fp8_e4m3))
         return "of the fp8 pairs whose groups have scales it takes e4m3 by e4m3";
     if (op.out.dtype == DType::fp32) return "results leave in 16 or 8 bits";
-    if (p.m > 1 && p.out_stride < p.n) return "rows of out lie over one another";
     if (op.up && p.n % 8 != 0) return "features of b and up take turns by eight, and n is no multiple of it";
     return nullptr;
 }

@@ -57,7 +57,6 @@ const char* wgmma_decline(const GroupedGemm& op, const DeviceInfo& device) {
     if (!whole_rows(op.a) || !whole_rows(op.b) || (op.up && !whole_rows(op.up)))
         return "a, b and up need k contiguous, 16-byte aligned rows, none over another";
     if (op.up && !side_by_side(op)) return "b and up have different strides, or are too far apart";
-    if (op.rows() > 1 && op.out.stride[op.out.rank - 2] < op.n()) return "rows of out lie over one another";
     if (op.up && op.n() % 8 != 0)
         return "features of b and up take turns by eight, and n is no multiple of it";
     return nullptr;

@@ -105,6 +105,15 @@ def test_a_product_of_two_that_would_round_between_them_is_marked():
     assert len(written) == 4 and all(row["rounds_between"] for row in written)
 
 
+def test_a_batch_of_products_is_torch_bmms_and_one_with_more_beside_it_is_not():
+    options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("torch.bmm",))
+    batch = "grouped_gemm a=bf16[2,5,16] b=bf16[2,7,16] out=bf16[2,5,7]"
+    rows = of_baseline(measure(batch, options, "run", "env").rows, "torch.bmm")
+    assert len(rows) == 4 and all(row["checked"] for row in rows)
+    for more in (" bias=bf16[2,7]", " counts=int32[2]", " activation=silu"):
+        assert not of_baseline(measure(batch + more, options, "run", "env").rows, "torch.bmm")
+
+
 @pytest.mark.parametrize("line", [CASES[0], "softmax x=bf16[5,64]"])
 def test_compiled_and_jax_callables_are_timed_in_the_same_run(line):
     options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("default", "jax"))
