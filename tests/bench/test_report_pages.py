@@ -18,6 +18,7 @@ from weft.report.rows import add_rows, read
 from weft.report.svg import Picture
 
 from tests.bench import made_up
+from tests.paths import ROOT
 
 EXPECTED = Path(__file__).with_name("expected")
 NORM = "rms_norm x=bf16[4,64] weight=bf16[64] out=bf16[4,64]"
@@ -166,6 +167,15 @@ def test_the_page_has_them_and_plotly_in_it(folder: Path) -> None:
 def test_a_sample_for_a_terminal(folder: Path) -> None:
     found = comparisons(read(folder / "evidence" / "h200" / "sampled.jsonl"))
     held("sample.txt", sample.text(found) + "\n\n" + sample.text(found, of_floor=True) + "\n")
+
+
+def test_every_rung_and_every_case_of_the_ladder_is_measured() -> None:
+    """A case in other words than its row's, or a new rung, would only leave a cell of the page empty."""
+    found = climbs.measured(ROOT / "evidence" / "h200" / "ladder.jsonl")
+    for topic in climbs.topics(ROOT):
+        assert set(topic.cases) <= found.keys(), topic.name
+        rows = {rung for case in topic.cases for rung in climbs._rung_rows(topic, found[case])}
+        assert set(topic.rungs) <= rows, topic.name
 
 
 def test_the_climbs_and_their_pictures(folder: Path) -> None:
