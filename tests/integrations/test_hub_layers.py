@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
 import torch
+import weft
 from torch import nn
 from torch.nn import functional
 from weft.hub import layers
+
+from tests.integrations.conftest import TOOL
 
 X = torch.linspace(-3, 3, 24).view(2, 3, 4)
 
@@ -87,6 +91,48 @@ def test_norms(module, dtype):
         got = as_layer(layers.RMSNorm, module, x)
         assert got.dtype == expected.dtype
         torch.testing.assert_close(got, expected, rtol=1e-6 if dtype == torch.float32 else 0.01, atol=1e-6)
+
+
+@pytest.mark.parametrize("module", [Cast(), Cast(1.0), Cast(1.0, cast=True), Cast(weight=False)])
+def test_rows_that_are_summed_in_another_order_are_rounded_once(module, monkeypatch):
+    """As a GPU's kernels of eager sums decline rows of 64: such a model was refused when it ran."""
+    monkeypatch.setattr(layers, "_in_order", lambda on_gpu, rows, dim: False)
+    asked, run = [], weft.rms_norm
+
+    def asks(*tensors, **options):
+        asked.append(options["rounding"])
+        return run(*tensors, **options)
+
+    monkeypatch.setattr(weft, "rms_norm", asks)
+    x = X.to(torch.bfloat16)
+    with torch.no_grad():
+        expected = module(x)
+    got = as_layer(layers.RMSNorm, module, x)
+    torch.testing.assert_close(got, expected, rtol=0.01, atol=1e-6)
+    assert asked == ["fused"]
+
+
+@pytest.mark.parametrize(
+    "rows, dim",
+    [
+        (5, 124),
+        (5, 128),
+        (5, 130),
+        (7, 4096),
+        (1, 130560),
+        (1, 130564),
+        (1 << 17, 4096),
+        ((1 << 17) + 1, 4096),
+    ],
+)
+def test_which_rows_are_summed_in_order_is_what_the_dispatcher_says(rows, dim):
+    case = f"rms_norm x=bf16[{rows},{dim}] weight=bf16[{dim}] rounding=eager_cast"
+    said = subprocess.run(
+        [TOOL, "explain", case, "--device", "h100"], check=False, capture_output=True, text=True
+    )
+    assert said.returncode in (0, 3), said.stderr
+    assert (said.returncode == 0) == layers._in_order(True, rows, dim), said.stdout
+    assert layers._in_order(False, rows, dim)
 
 
 def test_a_norm_is_tried_once(monkeypatch):

@@ -42,12 +42,31 @@ def _norm(module: nn.Module) -> tuple[float, float, str]:
     return found.eps, found.weight_offset, found.rounding
 
 
+def _in_order(on_gpu: bool, rows: int, dim: int) -> bool:
+    """Whether rms_norm sums so many rows in PyTorch's order, without which a module's bits can't be had.
+
+    To be known before a call that is traced: the dispatcher, which knows it too, declines when the graph runs.
+    """
+    return not on_gpu or (dim % 4 == 0 and 128 <= dim <= 130560 and rows * dim <= 1 << 29)
+
+
 class RMSNorm(_Layer):
-    """RMS norms of any name: with and without a weight, a bias and an offset of the weight."""
+    """RMS norms of any name: with and without a weight, a bias and an offset of the weight.
+
+    Rounded as the module rounds, where weft has PyTorch's order of sums for rows of this length; else once.
+    """
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         eps, offset, rounding = _norm(self)
         weight, bias = getattr(self, "weight", None), getattr(self, "bias", None)
+        out_dtype = hidden_states.dtype
+        dim = hidden_states.shape[-1]
+        if not _in_order(hidden_states.is_cuda, hidden_states.numel() // max(dim, 1), dim):
+            if (
+                rounding == "eager_cast" and weight is not None
+            ):  # the module's product has both factors' dtype
+                out_dtype = torch.promote_types(weight.dtype, out_dtype)
+            rounding = "fused"
         if (
             rounding == "eager_cast"
             and weight is not None
@@ -64,7 +83,7 @@ class RMSNorm(_Layer):
             eps=eps,
             weight_offset=offset,
             rounding=rounding,
-            out_dtype=hidden_states.dtype,
+            out_dtype=out_dtype,
         )
         return result
 
