@@ -13,6 +13,13 @@ bool aligned16(const Tensor& t, std::int64_t stride, std::int64_t rows) {
            (rows <= 1 || bytes(t.dtype, stride) % 16 == 0);
 }
 
+// The largest power of two, of up to 16 bytes, at whose multiples all rows begin.
+std::uintptr_t alignment_of_rows(const Tensor& t, std::int64_t stride, std::int64_t rows) {
+    const auto begins = reinterpret_cast<std::uintptr_t>(t.data) |
+                        static_cast<std::uintptr_t>(rows <= 1 ? 0 : bytes(t.dtype, stride)) | 16;
+    return begins & (~begins + 1);
+}
+
 const char* epilogue_limits(const Gemm& op) {
     if (op.up) return "it multiplies one product, not two";
     if (op.activation == Gemm::Activation::silu) return "it has no SiLU";
@@ -34,6 +41,7 @@ const char* epilogue_limits(const Gemm& op) {
 const char* dtype_limits(const Gemm& op, const DeviceInfo& device) {
     const DType out = op.out.dtype;
     if (op.packed()) return "its products of fp4 are those of SM 10.0 and later";
+    if (op.a.dtype == DType::int8) return "of int8 its results have no scales of rows";
     if (is_fp8(out)) return "it has no plan for an fp8 out (on an H200, of any size)";
     if (is_fp8(op.a.dtype)) {
         if (device.arch < 89) return "fp8 needs SM 8.9";
@@ -58,6 +66,10 @@ const char* layout_limits(const Gemm& op, const Problem& p) {
         (op.residual && p.residual_stride < p.n)) {
         return "rows overlap";
     }
+    // It chooses a kernel by the residual's rows, which then faults on out's (seen on an H200).
+    if (op.residual &&
+        alignment_of_rows(op.residual, p.residual_stride, p.m) > alignment_of_rows(op.out, p.out_stride, p.m))
+        return "rows of its residual are better aligned than those of out";
     if (!is_fp8(op.a.dtype)) return nullptr;
     if (!is_tn(p.b)) return "fp8 needs k contiguous in both operands";
     if ((op.a_scale && !aligned16(op.a_scale, 0, 1)) || (op.b_scale && !aligned16(op.b_scale, 0, 1))) {

@@ -87,6 +87,8 @@ void launch_mma(const Gemm& op, Context& context) {
         launch_scaled(config.tile, args, context);
     } else if (op.a.dtype == DType::fp8_e4m3) {
         launch_tile<kit::e4m3, Weights::rows>(config.tile, args, context);
+    } else if (op.a.dtype == DType::int8) {
+        launch_tile<std::int8_t, Weights::rows>(config.tile, args, context);
     } else if (gemm::multiplied_as(op) == DType::bf16) {
         launch_wide<kit::bf16>(op, config, args, context);
     } else {

@@ -17,6 +17,9 @@ namespace weft {
 // within the sum: it multiplies the products of its 128 of k. Any of a's goes with any of b's. fast_accumulation asks for
 // nothing where groups or blocks have scales: their products are summed in fp32 anyway.
 //
+// Operands may be int8, both, with scales of tensors, rows and channels. Tensor cores sum their products as whole numbers,
+// exactly; what has no tensor cores, and sums of more than 131071 products, go through fp32.
+//
 // Weights of four bits, fp4_e2m1 beside an a of 16 or 32 bits or of four bits itself, have a scale for each 16 columns of a
 // row (fp8_e4m3: NVFP4) or each 32 (ue8m0: MXFP4), either in rows (b_group_scale) or in tiles of 128 rows by 4 groups, as
 // block-scaled instructions read them (b_swizzled_scale); b_scale is then NVFP4's second level. A code times such a scale has
@@ -126,7 +129,7 @@ inline void gemm_packed_scales(Describe<Gemm>& op) {
 }
 
 inline void gemm_up(Describe<Gemm>& op) {
-    op.in("up", &Gemm::up, "n k", kFloat | kFp8 | DType::fp4_e2m1,
+    op.in("up", &Gemm::up, "n k", kFloat | kNarrow,
           "weights of the product that the activation's value gates")
         .optional()
         .layout(Layout::strided)
@@ -217,7 +220,7 @@ inline double gemm_flops(const Gemm& op) {
 }  // namespace detail
 
 inline const Contract& Gemm::contract() {
-    constexpr DTypeSet kStored = kFloat | kFp8, kOperand = kStored | DType::fp4_e2m1;
+    constexpr DTypeSet kStored = kFloat | kFp8, kOperand = kStored | kNarrow;
     static const Contract c =
         Describe<Gemm>(
             std::string(kName),
@@ -272,7 +275,8 @@ inline const Contract& Gemm::contract() {
                 "out's "
                 "dtype before the sum is (cuBLASLt does, on some shapes)")
             .source(
-                "torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear units "
+                "torch addmm, _scaled_mm, _int_mm and linear with their epilogues; cublasLtMatmul; gated "
+                "linear units "
                 "(arXiv:2002.05202)");
     return c;
 }

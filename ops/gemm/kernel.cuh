@@ -7,11 +7,13 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-template <class Shape>
-using Sums = float[Shape::kTilesM][Shape::kTilesN][4];
+// Of what products are added in: floats, or whole numbers.
+template <class Shape, class Sum = float>
+using Sums = Sum[Shape::kTilesM][Shape::kTilesN][4];
 
 template <class T>
-__device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+__device__ __forceinline__ void multiply(kit::Accumulator<T> (&c)[4], const uint32_t (&a)[4],
+                                         const uint32_t (&b)[2]) {
     if constexpr (sizeof(T) == 2) {
         kit::mma_m16n8k16<T>(c, a, b);
     } else {
@@ -22,7 +24,7 @@ __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], 
 // The warp's part of one stage. fp8 is not unrolled: Hopper widens its fragments to fp16 in registers, and four steps at once
 // would spill.
 template <class T, class Shape, bool kTransposed, int kUnrolled = sizeof(T) == 2 ? 4 : 1>
-__device__ __forceinline__ void multiply_stage(Sums<Shape>& sums, const char* stage) {
+__device__ __forceinline__ void multiply_stage(Sums<Shape, kit::Accumulator<T>>& sums, const char* stage) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int row = warp / Shape::kWarpColumns * Shape::kWarpM,
               column = warp % Shape::kWarpColumns * Shape::kWarpN;
@@ -87,8 +89,9 @@ struct WarpScales {
 // The ring: stages - 1 loads are under way while one stage is multiplied. One barrier a step: it makes the
 // stage visible, and says that everybody has left the stage that is loaded next.
 template <class T, class Shape, Weights kWeights, class Arguments>
-__device__ __forceinline__ void accumulate(Sums<Shape>& sums, char* ring, const Arguments& args,
-                                           const Place& place, int64_t begin, int64_t end) {
+__device__ __forceinline__ void accumulate(Sums<Shape, kit::Accumulator<T>>& sums, char* ring,
+                                           const Arguments& args, const Place& place, int64_t begin,
+                                           int64_t end) {
     constexpr bool kTransposed = kWeights == Weights::columns;
     constexpr int kAhead = Shape::kStages - 1;
     for (int i = 0; i < kAhead; ++i) {
@@ -201,8 +204,10 @@ __device__ __forceinline__ void accumulate_packed(Sums& sums, char* now, char* n
     __syncthreads();  // the ring becomes the place of the sums
 }
 
-template <class Shape>
-__device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums) {
+// Whole sums become floats here.
+template <class Shape, class Sum>
+__device__ __forceinline__ void park_sums(float* parked,
+                                          const Sum (&sums)[Shape::kTilesM][Shape::kTilesN][4]) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int row = warp / Shape::kWarpColumns * Shape::kWarpM,
               column = warp % Shape::kWarpColumns * Shape::kWarpN;
@@ -214,7 +219,8 @@ __device__ __forceinline__ void park_sums(float* parked, const Sums<Shape>& sums
             for (int half = 0; half < 4; half += 2) {
                 float* to = parked + (row + i * 16 + kit::accumulator_row(half)) * Shape::kSumStride +
                             column + j * 8 + kit::accumulator_column(half);
-                *reinterpret_cast<float2*>(to) = make_float2(sums[i][j][half], sums[i][j][half + 1]);
+                *reinterpret_cast<float2*>(to) = make_float2(static_cast<float>(sums[i][j][half]),
+                                                             static_cast<float>(sums[i][j][half + 1]));
             }
         }
     }
@@ -235,7 +241,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     char* ring = kit::dynamic_shared<char>();
     const int rank = args.splits > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
     const Place place = place_of<Shape>(args, static_cast<int>(blockIdx.x) / args.splits);
-    Sums<Shape> sums = {};
+    Sums<Shape, kit::Accumulator<T>> sums = {};
     const int64_t begin = args.steps * rank / args.splits, end = args.steps * (rank + 1) / args.splits;
     if constexpr (kWeights == Weights::packed) {
         char* half = ring + Shape::kStages / 2 * Shape::kStageBytes;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "ops/gemm/wgmma.h"
 
 namespace weft::gemm {
@@ -60,12 +62,19 @@ std::string to_string(const MmaConfig& config) {
                        config.splits > 1 ? fmt::format(" split {}", config.splits) : "");
 }
 
+const char* whole_decline(const Gemm& op) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / (128 * 128);
+    return op.a.dtype == DType::int8 && op.b.dim(1) > kMost
+               ? "sums of so many products of int8 may be beyond 2^31"
+               : nullptr;
+}
+
 const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
     if (device.arch < 80) return "mma.sync of bf16 needs SM 8.0";
     if (op.packed() && op.a.dtype == DType::fp16 && scales_are(op, DType::ue8m0))
         return "fp16 does not hold every code times a scale of MX";
-    if (!is_fp8(op.a.dtype)) return nullptr;
+    if (!is_fp8(op.a.dtype)) return whole_decline(op);
     if (device.arch < 89) return "mma.sync of fp8 needs SM 8.9";
     if (op.a.dtype != DType::fp8_e4m3 || op.b.dtype != DType::fp8_e4m3)
         return "of the fp8 pairs it takes e4m3 by e4m3";

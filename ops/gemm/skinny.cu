@@ -55,7 +55,7 @@ void launch_gemm_skinny(const Gemm& op, Context& context) {
                                .config = config};
     const auto blocks =
         static_cast<unsigned>(gemm::ceil_div(p.n, gemm::skinny_features(op, config)) * config.splits);
-    kit::with_one_of<kit::bf16, kit::half, kit::e4m3>(op.a.dtype, [&](auto* type) {
+    kit::with_one_of<kit::bf16, kit::half, kit::e4m3, std::int8_t>(op.a.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         op.packed() ? launch_packed<T>(args, blocks, context)
                     : launch_scales<T, DType::fp32>(args, blocks, context);

@@ -4,7 +4,8 @@
 // An instruction multiplies 16 rows of weights by eight tokens. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of the
 // weights' rows g and g + 8, and of token g, all from the same place along k. Which k stands where in an instruction is
 // of no matter as long as both operands agree, so those 16 bytes are the fragments of two instructions: no shared memory,
-// no shuffle. 16-bit elements and 8-bit ones are alike.
+// no shuffle. 16-bit elements and 8-bit ones are alike, of which int8 has
+// whole sums until they are parked.
 #pragma once
 
 #include "kit/ptx/pdl.cuh"
@@ -17,7 +18,7 @@ namespace {
 // A chunk of every row, from `at` on. All weights are asked for before the first is used; beyond the rows' end both
 // operands are zeros.
 template <class T, int kTokenTiles, bool kWhole>
-__device__ __forceinline__ void multiply_chunk(SkinnySums<kTokenTiles>& sums,
+__device__ __forceinline__ void multiply_chunk(SkinnySums<kTokenTiles, kit::Accumulator<T>>& sums,
                                                const LaneRows<kTokenTiles>& rows, int at, int row_bytes) {
     constexpr int kChunkSteps = SkinnyConfig::chunk_bytes(kTokenTiles) / kStepBytes;
     const auto inside = [&](int step) {
@@ -46,8 +47,8 @@ __device__ __forceinline__ void multiply_chunk(SkinnySums<kTokenTiles>& sums,
 }
 
 template <class T, int kTokenTiles>
-__device__ __forceinline__ void multiply_span(SkinnySums<kTokenTiles>& sums, const SkinnyArguments& args,
-                                              int feature, const Span& span) {
+__device__ __forceinline__ void multiply_span(SkinnySums<kTokenTiles, kit::Accumulator<T>>& sums,
+                                              const SkinnyArguments& args, int feature, const Span& span) {
     const LaneRows<kTokenTiles> rows(args, feature);
     constexpr int kChunk = SkinnyConfig::chunk_bytes(kTokenTiles);
     int at = span.begin;
@@ -57,15 +58,15 @@ __device__ __forceinline__ void multiply_span(SkinnySums<kTokenTiles>& sums, con
 }
 
 // `to`: the place of the warp's first row and of the first token.
-template <int kTokenTiles>
-__device__ __forceinline__ void park_sums(float* to, int stride, const SkinnySums<kTokenTiles>& sums) {
+template <int kTokenTiles, class Sum>
+__device__ __forceinline__ void park_sums(float* to, int stride, const Sum (&sums)[2][kTokenTiles][4]) {
 #pragma unroll
     for (int j = 0; j < kTokenTiles; ++j) {
 #pragma unroll
         for (int h = 0; h < 4; ++h) {
             float* at = to + (j * 8 + kit::accumulator_column(h)) * stride + kit::accumulator_row(h);
-            at[0] = sums[0][j][h];
-            at[16] = sums[1][j][h];
+            at[0] = static_cast<float>(sums[0][j][h]);
+            at[16] = static_cast<float>(sums[1][j][h]);
         }
     }
 }
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
     prefetch_weights(args, feature, span);
     kit::dependency_wait();
     kit::dependents_launch();
-    SkinnySums<kTokenTiles> sums = {};
+    SkinnySums<kTokenTiles, kit::Accumulator<T>> sums = {};
     if constexpr (kPacked) {
         multiply_packed_span<T, kTokenTiles, kScales>(sums, args, feature, span);
     } else {

@@ -55,12 +55,12 @@ struct LaneRows {
     }
 };
 
-template <int kTokenTiles>
-using SkinnySums = float[2][kTokenTiles][4];
+template <int kTokenTiles, class Sum = float>
+using SkinnySums = Sum[2][kTokenTiles][4];
 
 template <class T>
-__device__ __forceinline__ void multiply_halves(float (&sums)[4], const Bits& row, const Bits& row8,
-                                                const Bits& token) {
+__device__ __forceinline__ void multiply_halves(kit::Accumulator<T> (&sums)[4], const Bits& row,
+                                                const Bits& row8, const Bits& token) {
     const auto multiply = [&](const uint32_t (&a)[4], const uint32_t (&b)[2]) {
         if constexpr (sizeof(T) == 2) {
             kit::mma_m16n8k16<T>(sums, a, b);

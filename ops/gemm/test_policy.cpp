@@ -92,6 +92,20 @@ TEST(GemmCublasltLimits, RowsThatOverlapOrAreNotContiguous) {
     EXPECT_THAT(cublaslt("a=bf16[8,16] b=bf16[24,16]{16,2} out=bf16[8,24]"), HasSubstr("neither axis"));
 }
 
+TEST(GemmCublasltLimits, DeclinesResidualsOfBetterAlignedRowsThanOut) {
+    for (const char* operands :
+         {"a=fp16[33,100]{102,1} b=fp16[64,100] residual=fp16[33,64] out=fp16[33,64]{71,1}",
+          "a=bf16[8,100]{102,1} b=bf16[64,100] residual=bf16[8,64] out=bf16[8,64]{66,1}",
+          "a=bf16[8,100]{102,1} b=bf16[64,100] residual=bf16[8,64]{72,1} out=bf16[8,64]{68,1}"})
+        EXPECT_THAT(cublaslt(operands), HasSubstr("better aligned")) << operands;
+    for (const char* operands :
+         {"a=bf16[8,100]{102,1} b=bf16[64,100] residual=bf16[8,64]{65,1} out=bf16[8,64]",
+          "a=bf16[8,100]{102,1} b=bf16[63,100] residual=bf16[8,63] out=bf16[8,63]",
+          "a=bf16[1,100] b=bf16[63,100] residual=bf16[1,63] out=bf16[1,63]{65,1}",
+          "a=bf16[8,100]{102,1} b=bf16[64,100] out=bf16[8,64]{65,1}"})
+        EXPECT_EQ(cublaslt(operands), "takes it") << operands;
+}
+
 // Its kernels for such rows are slow; where there is no other for them it takes them all the same.
 TEST(GemmCublasltLimits, LeavesRowsOfNoWhole16BytesToWgmma) {
     for (const char* operands : {"a=bf16[99,64] b=bf16[63,64] out=bf16[99,63]",

@@ -98,9 +98,9 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
         .config = config,
         .stream = context.stream(),
     };
-    kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2>(op.a.dtype, [&](auto* type) {
+    kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2, std::int8_t>(op.a.dtype, [&](auto* type) {
         using A = std::remove_pointer_t<decltype(type)>;
-        if constexpr (sizeof(A) == 2) {
+        if constexpr (sizeof(A) == 2 || std::is_same_v<A, std::int8_t>) {
             launch_pair<A, A, false>(l);
         } else if (!config.promoted) {
             launch_pair<kit::e4m3, kit::e4m3, false>(l);

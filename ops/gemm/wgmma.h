@@ -26,9 +26,11 @@ struct WgmmaTile {
     static constexpr int kMostShared = 227 * 1024;            // of a block
 
     // A tile that is for calls of no more tokens: it has to have enough of the weights on their way. There is none for
-    // pairs with e5m2, which weights and activations seldom are; nor one whose groups have scales.
+    // pairs with e5m2, which weights and activations seldom are; nor one whose groups have scales. Of int8 the instruction
+    // takes columns by sixteens.
     static constexpr int kFewTokens = 16;
     constexpr bool takes(DType a, DType b) const {
+        if (a == DType::int8) return !scaled && columns() % 16 == 0;
         return (tokens > kFewTokens && !scaled) || (a != DType::fp8_e5m2 && b != DType::fp8_e5m2);
     }
 

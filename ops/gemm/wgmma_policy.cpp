@@ -75,6 +75,7 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
         return "its operands are read by the copy engine, and no instruction multiplies codes of four bits";
     const Problem p = problem(op);
     if (p.k == 0) return "k is 0, and a tensor map has no empty axis";
+    if (const char* why = whole_decline(op)) return why;
     if (std::max({p.m, p.n, p.k}) > std::numeric_limits<int>::max()) return "an axis is beyond 2^31";
     if (!whole_rows(op.a, p.m, p.k, p.a_stride) || !whole_weights(op.b, p, p.b) ||
         (op.up && !whole_weights(op.up, p, p.up))) {

@@ -21,11 +21,12 @@ struct StageOperands {
     }
 };
 
-// A warpgroup's sums of one tile. The products of a stage are issued before those of the one before are
-// waited for, whose stage is then released.
+// A warpgroup's sums of one tile, as the tensor cores add them. The products of a stage are issued before those of the one
+// before are waited for, whose stage is then released.
 template <class A, class B, WgmmaTile kTile>
-__device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const WgmmaShared<kTile>& shared,
-                                              unsigned& item, int steps, int cluster, int group) {
+__device__ __forceinline__ void add_products(kit::Accumulator<A> (&sums)[kTile.sums()],
+                                             const WgmmaShared<kTile>& shared, unsigned& item, int steps,
+                                             int cluster, int group) {
     for (int step = 0; step < steps; ++step, ++item) {
         kit::mbarrier_wait(&shared.full[shared.slot(item)], shared.parity(item));
         const StageOperands at(shared.stage(item), kTile, group);
@@ -44,6 +45,21 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const
     kit::wgmma_wait<0>();
     kit::wgmma_hold(sums);
     shared.release(item - 1, cluster);
+}
+
+// The same in fp32: whole sums become numbers of fp32, rounded once.
+template <class A, class B, WgmmaTile kTile>
+__device__ __forceinline__ void multiply_tile(float (&sums)[kTile.sums()], const WgmmaShared<kTile>& shared,
+                                              unsigned& item, int steps, int cluster, int group) {
+    if constexpr (std::is_same_v<kit::Accumulator<A>, float>) {
+        add_products<A, B>(sums, shared, item, steps, cluster, group);
+    } else {
+        // (Without a value at first ptxas spills those of 256 columns.)
+        kit::Accumulator<A> whole[kTile.sums()] = {};
+        add_products<A, B>(whole, shared, item, steps, cluster, group);
+#pragma unroll
+        for (int i = 0; i < kTile.sums(); ++i) sums[i] = static_cast<float>(whole[i]);
+    }
 }
 
 // Adds a stage's products to the sums of their columns, from column kFirst on. (wgmma_epilogue.cuh and

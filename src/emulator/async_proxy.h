@@ -59,8 +59,8 @@ using WgmmaChunks = std::vector<uint32_t>;
 
 // What all 128 threads of a warpgroup issue together.
 struct Wgmma {
-    float* d;               // accumulators of this thread: `accumulators` of them
-    const uint32_t* a;      // this thread's registers of A, or null: then it is in shared memory
+    float* d;           // accumulators of this thread: `accumulators` of them, or the bits of whole numbers
+    const uint32_t* a;  // this thread's registers of A, or null: then it is in shared memory
     unsigned accumulators;  // a thread
     uint64_t a_descriptor, b_descriptor;
     bool accumulate;  // else the accumulators count as zero

@@ -144,11 +144,11 @@ ON_BOTH(90, StmatrixUndoesLdmatrix) {
 
 // Fills the registers as the PTX manual lays the fragments out, element by element.
 template <typename A, typename B, int K>
-__global__ void multiply(const A* a, const B* b, const float* c, float* d) {
+__global__ void multiply(const A* a, const B* b, const kit::Accumulator<A>* c, kit::Accumulator<A>* d) {
     constexpr int kWide = 4 / sizeof(A);
     const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
     uint32_t fragment_a[4], fragment_b[2];
-    float fragment_c[4];
+    kit::Accumulator<A> fragment_c[4];
     A values_a[4 * kWide];
     for (int i = 0; i < 4 * kWide; ++i) {
         const int row = i / kWide % 2 == 0 ? g : g + 8;
@@ -212,6 +212,31 @@ ON_BOTH(89, MmaOfEveryType) {
     });
 }
 
+// Sums that fp32 does not hold.
+ON_BOTH(80, MmaOfInt8SumsWholeNumbers) {
+    std::mt19937 random(7);
+    std::uniform_int_distribution<int> any(-128, 127);
+    std::vector<std::int8_t> a(16 * 32), b(32 * 8);
+    std::vector<std::int32_t> c(16 * 8, 1 << 28);
+    for (std::int8_t& value : a) value = static_cast<std::int8_t>(any(random));
+    for (std::int8_t& value : b) value = static_cast<std::int8_t>(any(random));
+    for (int i = 0; i < 32; ++i) a[static_cast<size_t>(i)] = b[static_cast<size_t>(i * 8)] = -128;
+    Buffer<std::int8_t> a_there(a), b_there(b);
+    Buffer<std::int32_t> c_there(c), d_there(16 * 8);
+    kit::launch("multiply", multiply<std::int8_t, std::int8_t, 32>, {.grid = 1, .block = 32}, Stream{},
+                a_there.data(), b_there.data(), c_there.data(), d_there.data());
+    const auto d = d_there.values();
+    EXPECT_EQ(d[0], (1 << 28) + (32 << 14));
+    for (int row = 0; row < 16; ++row) {
+        for (int column = 0; column < 8; ++column) {
+            std::int32_t expected = 1 << 28;
+            for (int k = 0; k < 32; ++k)
+                expected += a[static_cast<size_t>(row * 32 + k)] * b[static_cast<size_t>(k * 8 + column)];
+            ASSERT_EQ(d[static_cast<size_t>(row * 8 + column)], expected) << row << "," << column;
+        }
+    }
+}
+
 #if !defined(__CUDACC__)
 
 TEST_F(Emulator, WideningAgreesWithCudaForEveryValue) {
@@ -230,6 +255,7 @@ TEST_F(Emulator, WideningAgreesWithCudaForEveryValue) {
         four.__x = five.__x = static_cast<__nv_fp8_storage_t>(bits);
         ASSERT_TRUE(same(kit::detail::widen<kit::e4m3>(bits << 16, 2), static_cast<float>(four))) << bits;
         ASSERT_TRUE(same(kit::detail::widen<kit::e5m2>(bits << 24, 3), static_cast<float>(five))) << bits;
+        ASSERT_EQ(kit::detail::widen<std::int8_t>(bits << 8, 1), static_cast<std::int8_t>(bits)) << bits;
     }
 }
 

@@ -68,8 +68,9 @@ Operand operand_of(const Layout& layout) {
 
 // C + A B in `steps` instructions; the images of A and B are copied into shared memory as they are.
 template <class A, class B, int N, Major kA, Major kB, bool kRegisters>
-__global__ void multiply_group(const uint4* a, const uint4* b, const uint32_t* fragments, const float* c,
-                               float* d, Operand of_a, Operand of_b, int steps) {
+__global__ void multiply_group(const uint4* a, const uint4* b, const uint32_t* fragments,
+                               const kit::Accumulator<A>* c, kit::Accumulator<A>* d, Operand of_a,
+                               Operand of_b, int steps) {
     char* shared_a = kit::align_shared<1024>(kit::dynamic_shared<char>());
     char* shared_b = shared_a + (of_a.bytes + 1023) / 1024 * 1024;
     for (int i = static_cast<int>(threadIdx.x); i < of_a.bytes / 16; i += 128)
@@ -83,7 +84,7 @@ __global__ void multiply_group(const uint4* a, const uint4* b, const uint32_t* f
     const auto place = [&](int i) {
         return (16 * warp + lane / 4 + (i & 2 ? 8 : 0)) * N + i / 4 * 8 + lane % 4 * 2 + (i & 1);
     };
-    float sums[N / 2];
+    kit::Accumulator<A> sums[N / 2];
     for (int i = 0; i < N / 2; ++i) sums[i] = c[place(i)];
     const auto from_a = kit::matrix_descriptor(shared_a, of_a.swizzle, of_a.stride, of_a.leading);
     const auto from_b = kit::matrix_descriptor(shared_b, of_b.swizzle, of_b.stride, of_b.leading);
@@ -107,12 +108,25 @@ __global__ void multiply_group(const uint4* a, const uint4* b, const uint32_t* f
     for (int i = 0; i < N / 2; ++i) d[place(i)] = sums[i];
 }
 
+// Small ones, whose sums are exact in fp32; of int8 all that there are, and sums beyond what fp32 holds.
 template <class T>
-std::vector<T> small_integers(size_t count, unsigned seed) {
+std::vector<T> integers(size_t count, unsigned seed) {
+    constexpr bool kInt8 = std::is_same_v<T, std::int8_t>, kSum = std::is_same_v<T, std::int32_t>;
     std::mt19937 random(seed);
-    std::uniform_int_distribution<int> small(-6, 6);
+    std::uniform_int_distribution<int> some(kSum    ? 1 << 28
+                                            : kInt8 ? -128
+                                                    : -6,
+                                            kSum    ? 1 << 29
+                                            : kInt8 ? 127
+                                                    : 6);
     std::vector<T> values(count);
-    for (T& value : values) value = T(static_cast<float>(small(random)));
+    for (T& value : values) {
+        if constexpr (kInt8 || kSum) {
+            value = static_cast<T>(some(random));
+        } else {
+            value = T(static_cast<float>(some(random)));
+        }
+    }
     return values;
 }
 
@@ -167,12 +181,13 @@ void check_group(Swizzle swizzle_a, Swizzle swizzle_b) {
                                                          : "M")
                                     << " in " << layout_a.width() << ", B " << (kB == Major::k ? "K" : "N")
                                     << " in " << layout_b.width() << ", depth " << depth);
-    const auto a = small_integers<A>(static_cast<size_t>(64 * depth), 1);
-    const auto b = small_integers<B>(static_cast<size_t>(N * depth), 2);
-    const auto c = small_integers<float>(static_cast<size_t>(64 * N), 3);
+    using Sum = kit::Accumulator<A>;
+    const auto a = integers<A>(static_cast<size_t>(64 * depth), 1);
+    const auto b = integers<B>(static_cast<size_t>(N * depth), 2);
+    const auto c = integers<Sum>(static_cast<size_t>(64 * N), 3);
     Buffer<uint4> there_a(image_of(layout_a, a)), there_b(image_of(layout_b, b));
     Buffer<uint32_t> fragments(fragments_of(a, depth));
-    Buffer<float> there_c(c), there_d(c.size());
+    Buffer<Sum> there_c(c), there_d(c.size());
     const size_t shared =
         static_cast<size_t>((layout_a.bytes() + 1023) / 1024 * 1024 + layout_b.bytes() + 1024);
     kit::launch("multiply_group", multiply_group<A, B, N, kA, kB, kRegisters>,
@@ -182,10 +197,10 @@ void check_group(Swizzle swizzle_a, Swizzle swizzle_b) {
     const auto d = there_d.values();
     for (int row = 0; row < 64; ++row) {
         for (int column = 0; column < N; ++column) {
-            float expected = c[static_cast<size_t>(row * N + column)];
+            Sum expected = c[static_cast<size_t>(row * N + column)];
             for (int k = 0; k < depth; ++k) {
-                expected += static_cast<float>(a[static_cast<size_t>(row * depth + k)]) *
-                            static_cast<float>(b[static_cast<size_t>(column * depth + k)]);
+                expected += static_cast<Sum>(a[static_cast<size_t>(row * depth + k)]) *
+                            static_cast<Sum>(b[static_cast<size_t>(column * depth + k)]);
             }
             ASSERT_EQ(d[static_cast<size_t>(row * N + column)], expected) << row << "," << column;
         }
@@ -228,6 +243,16 @@ ON_BOTH(90, WgmmaOfEveryTypeAndSize) {
     check_sizes<kit::e5m2, kit::e5m2>();
     check_group<kit::bf16, kit::bf16, 256, Major::k, Major::mn, true>(Swizzle::none, Swizzle::bytes128);
     check_group<kit::half, kit::half, 128, Major::k, Major::mn>(Swizzle::bytes128, Swizzle::bytes128);
+}
+
+ON_BOTH(90, WgmmaOfInt8SumsWholeNumbers) {
+    using T = std::int8_t;
+    check_group<T, T, 16>(Swizzle::bytes128, Swizzle::bytes128);
+    check_group<T, T, 64>(Swizzle::bytes64, Swizzle::bytes32);
+    check_group<T, T, 128>(Swizzle::bytes128, Swizzle::bytes128);
+    check_group<T, T, 176>(Swizzle::bytes128, Swizzle::bytes128);
+    check_group<T, T, 256>(Swizzle::bytes128, Swizzle::bytes128);
+    check_group<T, T, 128, Major::k, Major::k, true>(Swizzle::none, Swizzle::bytes128);
 }
 
 ON_BOTH(90, WgmmaInAnyOrder) {

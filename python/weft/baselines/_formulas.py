@@ -85,21 +85,26 @@ def patch_im2col(case: Case, t: Tensors, _: Form) -> Outputs:
 
 
 def _product(case: Case, t: Tensors, weights: str, bias: str) -> Any:
-    """a @ weights.T + bias, in one call that rounds once."""
+    """a @ weights.T + bias, in one call that rounds once; of int8 not even that: its sums become fp32 with their scales."""
     a: Any = t["a"]
     b, added = t[weights], t.get(bias)
-    if not case.dtype("a").startswith("fp8"):
+    whole = case.dtype("a") == "int8"
+    if not whole and not case.dtype("a").startswith("fp8"):
         return F.linear(a, b, added)
     dtype = DTYPES[case.dtype("out")]
     dtype = torch.bfloat16 if dtype.itemsize == 1 else dtype
     fast, scales = bool(case.options["fast_accumulation"]), (t.get("a_scale"), t.get(f"{weights}_scale"))
     of_rows, of_columns = t.get("a_token_scale"), t.get(f"{weights}_channel_scale")
-    if isinstance(a, Bounded):
+    if whole or isinstance(a, Bounded):
         short = 2.0**-10 + (2.0**-14 * a.shape[-1] / 32 if fast else 0)
-        total: Any = bounded.linear(a, t[weights], None, torch.float32, short)  # type: ignore[arg-type]
+        if isinstance(a, Bounded):
+            total: Any = bounded.linear(a, t[weights], None, torch.float32, 0 if whole else short)  # type: ignore[arg-type]
+        else:
+            total = torch._int_mm(a.reshape(-1, a.shape[-1]), b.t()).reshape(*a.shape[:-1], b.shape[0])
         for scale in (*scales, None if of_rows is None else of_rows[..., None], of_columns):
             total = total * scale if scale is not None else total
-        return (total + added.float() if added is not None else total).to(dtype)
+        total = total + added.float() if added is not None else total
+        return total if whole else total.to(dtype)
     one = torch.ones(1, device=a.device)
     scale_a, scale_b = (one if scale is None else scale for scale in scales)
     rows = a.reshape(-1, a.shape[-1])
@@ -249,14 +254,16 @@ def _plain_product(case: Case) -> bool:
 
 
 def _written_product(case: Case) -> bool:
-    """PyTorch's products take operands of one dtype, fp8 ones with scales and whole rows of 16 bytes."""
+    """PyTorch's products take operands of one dtype, fp8 ones with scales and whole rows of 16 bytes, int8 ones of 8."""
     a, alike = (
         case.dtype("a"),
         {case.dtype(name) for name in ("b", "up", "bias", "up_bias") if case.has(name)},
     )
+    n, k = case.tensors["b"].shape
+    if a == "int8":
+        return n % 8 == k % 8 == 0
     if not a.startswith("fp8"):
         return alike == {a} and not _plain_product(case)
-    n, k = case.tensors["b"].shape
     added = {case.dtype(name) for name in ("bias", "up_bias") if case.has(name)}
     out = "bf16" if case.dtype("out").startswith("fp8") else case.dtype("out")
     takes = {"bf16"} if case.has("a_token_scale", "b_channel_scale", "up_channel_scale") else {"bf16", "fp16"}

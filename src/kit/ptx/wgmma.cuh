@@ -1,4 +1,5 @@
-// wgmma (SM 9.0a): D += A B on the tensor cores, issued by the four warps of a warpgroup, fp32 accumulators.
+// wgmma (SM 9.0a): D += A B on the tensor cores, issued by the four warps of a warpgroup, accumulators of fp32, or of
+// whole numbers for int8.
 //
 // D is 64 x N. Thread i of the warpgroup, with w = i / 32, g = i mod 32 / 4 and t = i mod 4, holds in d[4 j +
 // e] row 16 w + g + 8 (e / 2), column 8 j + 2 t + e mod 2. A is 64 x K (K = 16 of 16-bit, 32 of 8-bit
@@ -12,10 +13,11 @@
 //
 // The products go on beside the warps. From the issue to wgmma_wait the accumulators belong to the tensor
 // cores. The host model poisons them meanwhile, reads shared memory as late or as early as can be, takes A's
-// registers at the issue, and adds in the order of K, in fp32 or as emulator::set_short_fp8_sums says.
+// registers at the issue, and adds in the order of K, in fp32 or as emulator::set_short_fp8_sums says; whole sums are exact.
 #pragma once
 
 #if defined(WEFT_EMULATOR)
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -123,7 +125,8 @@ WEFT_UNINSTRUMENTED inline float* accumulator_of(float* const* d, int row, int n
     return d[row / 16 * 32 + row % 8 * 4 + n % 8 / 2] + (n / 8 * 4 + row % 16 / 8 * 2 + n % 2);
 }
 
-WEFT_UNINSTRUMENTED inline void add_scaled(float* sums, float factor, const float* column, int count) {
+template <class Sum>
+WEFT_UNINSTRUMENTED void add_scaled(Sum* sums, Sum factor, const Sum* column, int count) {
     for (int n = 0; n < count; ++n) sums[n] += factor * column[n];
 }
 
@@ -140,26 +143,30 @@ WEFT_UNINSTRUMENTED inline float short_sum(float sum) {
 template <class A, class B, int N, Major kA, Major kB, bool kRegisters>
 WEFT_UNINSTRUMENTED void multiply_wgmma(const unsigned char* a, const unsigned char* b, float* const* d) {
     constexpr int kDepth = kWgmmaDepth<A>;
-    const bool shortened = sizeof(A) == 1 && emulator::short_fp8_sums();
-    const std::unique_ptr<float[]> memory(new float[(kDepth + 1) * N]);  // a fiber's stack is small
-    float *columns = memory.get(), *sums = columns + kDepth * N;
+    using Sum = Accumulator<A>;
+    const std::unique_ptr<Sum[]> memory(new Sum[(kDepth + 1) * N]);  // a fiber's stack is small
+    Sum *columns = memory.get(), *sums = columns + kDepth * N;
     for (int k = 0; k < kDepth; ++k) {
-        for (int n = 0; n < N; ++n) columns[k * N + n] = element_of<B>(b, N, n, k, kB);
+        for (int n = 0; n < N; ++n) columns[k * N + n] = static_cast<Sum>(element_of<B>(b, N, n, k, kB));
     }
     for (int row = 0; row < 64; ++row) {
-        for (int n = 0; n < N; ++n) sums[n] = *accumulator_of(d, row, n);
+        for (int n = 0; n < N; ++n) std::memcpy(&sums[n], accumulator_of(d, row, n), 4);
         for (int k = 0; k < kDepth; ++k) {
             const float factor = kRegisters ? register_of<A>(a, row, k) : element_of<A>(a, 64, row, k, kA);
-            add_scaled(sums, factor, columns + k * N, N);
+            add_scaled(sums, static_cast<Sum>(factor), columns + k * N, N);
         }
-        for (int n = 0; n < N; ++n) *accumulator_of(d, row, n) = shortened ? short_sum(sums[n]) : sums[n];
+        if constexpr (std::is_same_v<Sum, float> && sizeof(A) == 1) {
+            if (emulator::short_fp8_sums())
+                for (int n = 0; n < N; ++n) sums[n] = short_sum(sums[n]);
+        }
+        for (int n = 0; n < N; ++n) std::memcpy(accumulator_of(d, row, n), &sums[n], 4);
     }
 }
 
 template <class A, class B, int N, Major kA, Major kB>
-void issue_wgmma(const char* what, float* d, const uint32_t* registers, uint64_t a, uint64_t b,
+void issue_wgmma(const char* what, Accumulator<A>* d, const uint32_t* registers, uint64_t a, uint64_t b,
                  bool accumulate, const emulator::Where& where) {
-    const emulator::Wgmma call{.d = d,
+    const emulator::Wgmma call{.d = reinterpret_cast<float*>(d),
                                .a = registers,
                                .accumulators = N / 2,
                                .a_descriptor = a,
@@ -205,11 +212,17 @@ __device__ __forceinline__ void wgmma_wait(WEFT_WHERE_ONLY) {
 }
 
 // Keeps the compiler from moving accesses to accumulators across the asynchronous part.
-template <int Count>
-__device__ __forceinline__ void wgmma_hold([[maybe_unused]] float (&d)[Count]) {
+template <class Sum, int Count>
+__device__ __forceinline__ void wgmma_hold([[maybe_unused]] Sum (&d)[Count]) {
 #if !defined(WEFT_EMULATOR)
 #pragma unroll
-    for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    for (int i = 0; i < Count; ++i) {
+        if constexpr (std::is_same_v<Sum, float>) {
+            asm volatile("" : "+f"(d[i])::"memory");
+        } else {
+            asm volatile("" : "+r"(d[i])::"memory");
+        }
+    }
 #endif
 }
 
@@ -221,10 +234,10 @@ __device__ __forceinline__ void wgmma_hold([[maybe_unused]] float (&d)[Count]) {
 
 namespace weft::inline WEFT_TARGET::kit {
 
-// D = A B, plus D where `accumulate`. T: bf16 or half with any majors; A, B: e4m3 or e5m2, K-major. N: a
-// multiple of 8 that wgmma_instructions.cuh lists.
+// D = A B, plus D where `accumulate`. T: bf16 or half with any majors; A, B: e4m3 or e5m2, or both int8, K-major. N: a
+// multiple of 8 that wgmma_instructions.cuh lists, of int8 one of 16.
 template <class A, class B, int N, Major kA = Major::k, Major kB = Major::k>
-__device__ __forceinline__ void wgmma(float (&d)[N / 2], MatrixDescriptor a, MatrixDescriptor b,
+__device__ __forceinline__ void wgmma(Accumulator<A> (&d)[N / 2], MatrixDescriptor a, MatrixDescriptor b,
                                       bool accumulate WEFT_WHERE) {
     static_assert(sizeof(A) == sizeof(B) && (sizeof(A) == 2 || (kA == Major::k && kB == Major::k)));
 #if defined(WEFT_EMULATOR)
@@ -236,7 +249,7 @@ __device__ __forceinline__ void wgmma(float (&d)[N / 2], MatrixDescriptor a, Mat
 
 // The same with A in registers.
 template <class A, class B, int N, Major kB = Major::k>
-__device__ __forceinline__ void wgmma(float (&d)[N / 2], const uint32_t (&a)[4], MatrixDescriptor b,
+__device__ __forceinline__ void wgmma(Accumulator<A> (&d)[N / 2], const uint32_t (&a)[4], MatrixDescriptor b,
                                       bool accumulate WEFT_WHERE) {
     static_assert(sizeof(A) == sizeof(B) && (sizeof(A) == 2 || kB == Major::k));
 #if defined(WEFT_EMULATOR)
