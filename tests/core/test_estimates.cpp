@@ -36,6 +36,7 @@ TEST(Floors, AreTheLongestOfMovingComputingAndLaunching) {
     EXPECT_DOUBLE_EQ(floor_us(work(1, 5e12, DType::fp16), device()), 10000);
     EXPECT_DOUBLE_EQ(floor_us(work(1, 5e12, DType::fp8_e4m3), device()), 5000);
     EXPECT_DOUBLE_EQ(floor_us(work(1, 5e12, DType::fp8_e5m2), device()), 5000);
+    EXPECT_DOUBLE_EQ(floor_us(work(1, 5e12, DType::int8), device()), 5000);
     EXPECT_DOUBLE_EQ(floor_us(work(1, 5e12, DType::fp32), device()), 100000);
     EXPECT_DOUBLE_EQ(floor_us(work(1, 1, DType::bf16), device()), 1.5);
     DeviceInfo copies = device();
@@ -48,6 +49,7 @@ TEST(Floors, AreNoneWhereARateIsNotKnown) {
     unknown.fp8_tflops = 0;
     EXPECT_EQ(floor_us(work(4e9, 1, DType::fp8_e4m3), unknown), 0);
     EXPECT_GT(floor_us(work(4e9, 1, DType::bf16), unknown), 0);
+    EXPECT_DOUBLE_EQ(floor_us(work(1, 5e12, DType::int8), unknown), 5000) << "int8 is older than fp8";
     Work partly = work(4e9, 0, DType::bf16);
     partly.at_most = true;
     EXPECT_EQ(floor_us(partly, device()), 0);
