@@ -12,7 +12,7 @@ namespace {
 struct Plan {
     kit::RowTiles own, front{.column_blocks = 0};
     ActivateParams params;
-    bool known = false;           // all inputs are of x's dtype, in whole vectors
+    bool known = false;           // all inputs but a bias are of x's dtype, in whole vectors
     kit::MixedAffineRows rows{};  // of a call that is not: what is moved in pieces
 
     bool pieces() const { return rows.piece > 0; }
@@ -38,12 +38,11 @@ Tensor before_results(const Activate& op) { return op.out.slice(-1, 0, op.front.
 // dtypes needs, if there are any.
 template <class Use>
 bool with_compiled(const ActivateParams& p, Use use) {
-    using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const bool is_long = kit::has_long_code(p.activation, p.eager);
-    return kit::with_types<Types<bf16>, Types<half>, Types<float>>(
+    return kit::with_wide<kit::bf16, kit::half, float>(
                p.x.dtype, p.out.dtype,
                [&](auto types) { is_long ? use(types, std::true_type{}) : use(types, std::false_type{}); }) ||
-           (!is_long && kit::with_types<Types<bf16, e4m3>, Types<half, e4m3>>(
+           (!is_long && kit::with_narrow<kit::bf16, kit::half>(
                             p.x.dtype, p.out.dtype, [&](auto types) { use(types, std::false_type{}); }));
 }
 bool compiled(const ActivateParams& p) {
@@ -65,7 +64,7 @@ Plan plan(const Activate& op, const DeviceInfo& device) {
                          .eager = op.rounding == Rounding::eager}};
     const ActivateParams& p = made.params;
     const auto same = [&](const Tensor& t) { return !t || t.dtype == op.x.dtype; };
-    made.known = same(op.add) && same(op.bias) && same(op.front) && compiled(p) &&
+    made.known = same(op.add) && kit::is_shared(p.bias, op.x.dtype) && same(op.front) && compiled(p) &&
                  kit::whole_vectors(own, kWidth, {p.x, p.add, p.bias, p.out});
     if (!made.known) {
         const kit::AffinePlan rows = kit::affine_plan({op.x, op.add, none, op.bias, out, p.eager}, device);

@@ -24,9 +24,9 @@ struct Front {
 };
 
 // `values` plus what came of an operand, if it is there, rounded as PyTorch's sum where `eager`.
-template <class T>
-__device__ __forceinline__ void plus(float (&values)[kWidth], const kit::VectorRows& in,
-                                     const kit::Fetched<T, kWidth>& held, bool eager, DType dtype) {
+template <class Held>
+__device__ __forceinline__ void plus(float (&values)[kWidth], const kit::VectorRows& in, const Held& held,
+                                     bool eager, DType dtype) {
     if (in.data == nullptr) return;
     float term[kWidth];
     held.widen(in, term);
@@ -38,7 +38,7 @@ __device__ __forceinline__ void plus(float (&values)[kWidth], const kit::VectorR
 }
 
 template <class Out>
-constexpr bool kScaled = std::is_same_v<Out, kit::e4m3> || std::is_same_v<Out, kit::Any>;
+constexpr bool kScaled = !std::is_same_v<Out, kit::Wide>;
 
 // Whether the block's columns are the front's, which it copies.
 template <class T, class Out>
@@ -66,14 +66,16 @@ __device__ __forceinline__ bool copies_front(const float* scale, const kit::RowT
 // Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh); the last blocks of a row have the front's
 // Traffic  x, add, front and out once: bound by memory; the bias stays in L1. The activation is chosen once a vector
 // Needs    out may be x's or add's memory: a thread reads its vectors before it writes there. T, where it is not
-//          Any, is the dtype of all inputs, whose vectors are whole but for the front's. kLong where has_long_code says so
+//          Any, is the dtype of all inputs but a bias of fp32; their vectors are whole but for the front's. kLong where
+//          has_long_code says so
 template <class T, class Out, bool kLong>
 __global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTiles tiles, Front front) {
     if (copies_front<T, Out>(p.scale, tiles, front)) return;
     kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
         // The scale is asked for first: it is divided by while the vectors are under way.
         [[maybe_unused]] const float scale = kScaled<Out> && p.scale != nullptr ? *p.scale : 1.0f;
-        kit::Fetched<T, kWidth> x, add, bias;
+        kit::Fetched<T, kWidth> x, add;
+        kit::Shared<T, kWidth> bias;
         x.load(p.x, at);
         if (p.add.data != nullptr) add.load(p.add, at);
         if (p.bias.data != nullptr) bias.load(p.bias, at);

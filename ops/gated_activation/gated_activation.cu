@@ -73,26 +73,27 @@ void launch_codes(const GatedActivation& op, Context& context) {
 
 void launch_vectors(const GatedActivation& op, Context& context) {
     if (has_codes(op)) return launch_codes(op, context);
-    using kit::bf16, kit::half, kit::e4m3, kit::Types;
     const kit::RowTiles t = tiles(op, context.info());
     const auto [gate, up] = halves(op);
     GateAndUp in = inputs(op, context.info());
     in.gate = kit::input_rows(gate, kWidth, context.info(), t);
     in.up = kit::input_rows(up, kWidth, context.info(), t);
     const GatedOut out{kit::vector_rows(op.out, kWidth, t), op.scale ? op.scale.as<const float>() : nullptr};
-    const bool known =
-        kit::whole_vectors(t, kWidth, {in.gate, in.up, out.rows}) &&
-        kit::with_types<Types<bf16>, Types<bf16, e4m3>, Types<half>, Types<half, e4m3>, Types<float>>(
-            in.gate.dtype, op.out.dtype, [&](auto types) {
-                using In = typename decltype(types)::In;
-                using Out = typename decltype(types)::Out;
-                if (has_long_code(in)) {
-                    launch_as<In, Out, true>(in, out, t, context);
-                } else {
-                    launch_as<In, Out, false>(in, out, t, context);
-                }
-            });
-    if (known) return;
+    const bool whole = kit::whole_vectors(t, kWidth, {in.gate, in.up, out.rows, in.gate_bias, in.up_bias}) &&
+                       kit::is_shared(in.gate_bias, in.gate.dtype) &&
+                       kit::is_shared(in.up_bias, in.gate.dtype);
+    const auto launch_known = [&](auto types) {
+        using In = typename decltype(types)::In;
+        using Out = typename decltype(types)::Out;
+        if (has_long_code(in)) {
+            launch_as<In, Out, true>(in, out, t, context);
+        } else {
+            launch_as<In, Out, false>(in, out, t, context);
+        }
+    };
+    if (whole && (kit::with_wide<kit::bf16, kit::half, float>(in.gate.dtype, op.out.dtype, launch_known) ||
+                  kit::with_narrow<kit::bf16, kit::half>(in.gate.dtype, op.out.dtype, launch_known)))
+        return;
     kit::with_wide_type(in.gate.dtype, [&](auto* type) {
         launch_as<std::remove_pointer_t<decltype(type)>, kit::Any, true>(in, out, t, context);
     });

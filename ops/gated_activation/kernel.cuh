@@ -72,17 +72,55 @@ struct GateAndUp {
     }
 };
 
-// act(gate)·up. The choice is the same for the whole grid: one branch a vector. What has long code (gelu_erf, biases,
-// PyTorch's forms) or is seldom asked for is left out where kLong says that none of it is.
-template <bool kLong, int N, class At>
-__device__ __forceinline__ void gated(const GateAndUp& in, const At& at, float (&g)[N], float (&u)[N],
+// The biases of whole vectors, stored as gate or in fp32: they are on their way together with gate and up.
+template <class T>
+class WholeBiases {
+   public:
+    __device__ __forceinline__ void load(const GateAndUp& in, const kit::WholeVector& at) {
+        if (in.gate_bias.data != nullptr) gate_.load(in.gate_bias, at);
+        if (in.up_bias.data != nullptr) up_.load(in.up_bias, at);
+    }
+    __device__ __forceinline__ void add(const GateAndUp& in, const kit::WholeVector&, float (&g)[kWidth],
+                                        float (&u)[kWidth]) const {
+        plus(in, in.gate_bias, gate_, g);
+        plus(in, in.up_bias, up_, u);
+    }
+
+   private:
+    using Held = kit::Shared<T, kWidth>;
+    __device__ __forceinline__ static void plus(const GateAndUp& in, const kit::VectorRows& bias,
+                                                const Held& held, float (&to)[kWidth]) {
+        if (bias.data == nullptr) return;
+        float terms[kWidth];
+        held.widen(bias, terms);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) {
+            to[i] += terms[i];
+            if (in.eager) to[i] = kit::round_through<T>(to[i]);
+        }
+    }
+
+    Held gate_, up_;
+};
+// Those of vectors that may be parts: each is asked for where it is added.
+struct PartBiases {
+    __device__ __forceinline__ void load(const GateAndUp&, const kit::PartVector&) {}
+    __device__ __forceinline__ void add(const GateAndUp& in, const kit::PartVector& at, float (&g)[kWidth],
+                                        float (&u)[kWidth]) const {
+        in.add_biases(at, g, u);
+    }
+};
+
+// act(gate)·up, biases added before. The choice is the same for the whole grid: one branch a vector. What has long code
+// (gelu_erf, PyTorch's forms) or is seldom asked for is left out where kLong says that none of it is.
+template <bool kLong, int N>
+__device__ __forceinline__ void gated(const GateAndUp& in, float (&g)[N], float (&u)[N],
                                       float (&product)[N]) {
     const auto multiply = [&](auto act) {
 #pragma unroll
         for (int i = 0; i < N; ++i) product[i] = act(g[i]) * u[i];
     };
     if constexpr (kLong) {
-        in.add_biases(at, g, u);
         if (in.eager) {
             static_assert(N % kWidth == 0);
 #pragma unroll
@@ -126,17 +164,21 @@ __global__ void __launch_bounds__(256)
     gated_activation(const __grid_constant__ GateAndUp in, const __grid_constant__ GatedOut out,
                      kit::RowTiles tiles) {
     kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {
-        constexpr bool kScaled = std::is_same_v<Out, kit::e4m3> || std::is_same_v<Out, kit::Any>;
+        constexpr bool kScaled = !std::is_same_v<Out, kit::Wide>;
+        constexpr bool kWhole = !std::is_same_v<Out, kit::Any>;
         // The scale is asked for first: it is divided by while the vectors are under way.
         const float scale = kScaled && out.scale != nullptr ? *out.scale : 1.0f;
         kit::Fetched<T, kWidth> gate, up;
         gate.load(in.gate, at);
         up.load(in.up, at);
+        [[maybe_unused]] std::conditional_t<kWhole, WholeBiases<T>, PartBiases> biases;
+        if constexpr (kLong) biases.load(in, at);
         [[maybe_unused]] const float inverse = 1.0f / scale;
         float g[kWidth], u[kWidth], product[kWidth];
         gate.widen(in.gate, g);
         up.widen(in.up, u);
-        gated<kLong>(in, at, g, u, product);
+        if constexpr (kLong) biases.add(in, at, g, u);
+        gated<kLong>(in, g, u, product);
         kit::scale_channels(in.multiplier, at, product);
         if constexpr (kScaled) {
 #pragma unroll
@@ -176,7 +218,8 @@ struct GatedRows {
         float g[N], u[N];
         kit::to_floats(batch.gate[b], g);
         kit::to_floats(batch.up[b], u);
-        gated<true>(in, in.part<N>(column), g, u, product);
+        in.add_biases(in.part<N>(column), g, u);
+        gated<true>(in, g, u, product);
         kit::scale_channels(in.multiplier, in.part<N>(column), product);
     }
 
@@ -191,7 +234,7 @@ struct GatedRows {
         float g[N], u[N];
         kit::to_floats(kit::as_vector<T, N>(loaded.gate), g);
         kit::to_floats(kit::as_vector<T, N>(loaded.up), u);
-        gated<false>(in, in.part<N>(0), g, u, product);
+        gated<false>(in, g, u, product);
     }
 };
 
@@ -223,7 +266,8 @@ struct GatedCodes {
         float g[N], u[N];
 #pragma unroll
         for (int i = 0; i < N; ++i) g[i] = batch.gate[b][i], u[i] = batch.up[b][i];
-        gated<true>(in, in.part<N>(column), g, u, product);
+        in.add_biases(in.part<N>(column), g, u);
+        gated<true>(in, g, u, product);
         kit::scale_channels(in.multiplier, in.part<N>(column), product);
     }
 

@@ -99,7 +99,9 @@ class KnownVector {
     }
     __device__ __forceinline__ WideVector widen(const RowOperand&) const {
         WideVector to;
-        to_floats(as_vector<T, N>(words_), to.at[0]);
+        // Halves are taken apart here: where they are loaded, they would be waited for before the next load.
+        const Words<T, N> words = std::is_same_v<T, half> ? opaque<T, N>(words_) : words_;
+        to_floats(as_vector<T, N>(words), to.at[0]);
         return to;
     }
 
@@ -152,8 +154,8 @@ __device__ __forceinline__ void round_all_through(float (&values)[V][kAffineWidt
 
 // y becomes the result for the x that it holds, from operands that are all on their way. `round(y)` makes of y's elements
 // what out would store, after each step.
-template <int V, class Vectors, class Round>
-__device__ __forceinline__ void affine_steps(const Affine& p, Vectors& bias, Vectors& scale, Vectors& shift,
+template <int V, class Bias, class Vectors, class Round>
+__device__ __forceinline__ void affine_steps(const Affine& p, Bias& bias, Vectors& scale, Vectors& shift,
                                              Round round, float (&y)[V][kAffineWidth]) {
     const auto combine = [&](const float (&other)[V][kAffineWidth], auto f) {
 #pragma unroll
@@ -181,26 +183,36 @@ __device__ __forceinline__ void affine_steps(const Affine& p, Vectors& bias, Vec
 }
 
 // Blocks of 256 threads that an SM is to have room for: the blocks of the kernel that comes next as well, which start while
-// the last of this one's still store. Of any dtype a thread holds more instead.
+// the last of this one's still store. Of fp32 a thread has twice the bytes on their way, of any dtype it holds more.
 template <class T>
 constexpr int affine_blocks() {
-    return std::is_same_v<T, Any> ? 3 : 8;
+    return std::is_same_v<T, Any> ? 3 : std::is_same_v<T, float> ? 6 : 8;
 }
 // Vectors that a thread takes at most where dtypes are found out where it runs. Of few rows it takes one: what it does for a
 // second would only begin later.
 inline constexpr int kMixedBatch = 2;
 
-// Where all operands are stored as T, in whole vectors.
+// The bias, which all rows share: of T or fp32.
+template <class T>
+struct KnownBias : Shared<T, kAffineWidth> {
+    __device__ __forceinline__ WideVector widen(const RowOperand& from) const {
+        WideVector to;
+        Shared<T, kAffineWidth>::widen(from, to.at[0]);
+        return to;
+    }
+};
+// Where rows are stored as T, in whole vectors; `out` is of 16 bits or fp32.
 template <class T>
 __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& tiles) {
     for_each_vector<kAffineWidth, T>(tiles, [&](const WholeVector& at) {
-        KnownVector<T> x, bias, scale, shift;
+        KnownVector<T> x, scale, shift;
+        KnownBias<T> bias;
         const L2Policy policy = l2_policy(p.keep);
         const RunRow row(p.shape, at.row, nullptr, true);
         x.load(p, p.x, row, at, policy);
         shift.load(p, p.shift, row, at, policy);
         scale.load(p, p.scale, row, at);
-        bias.load(p, p.bias, row, at);
+        if (p.bias.data != nullptr) bias.load(p.bias, at);
         WideVector y = x.widen(p.x);
         affine_steps(
             p, bias, scale, shift,
@@ -208,8 +220,11 @@ __device__ __forceinline__ void affine_known(const Affine& p, const RowTiles& ti
                 if (p.eager) round_all_through<T>(values);
             },
             y.at);
-        T* out = static_cast<T*>(p.out.data) + row.offset(p.shape, p.out);
-        store_aligned(out + std::int64_t{at.vector} * kAffineWidth, from_floats<T>(y.at[0]));
+        const std::int64_t to = row.offset(p.shape, p.out) + std::int64_t{at.vector} * kAffineWidth;
+        with_wide_type(p.out.dtype, [&](auto* type) {
+            using Out = std::remove_pointer_t<decltype(type)>;
+            store_aligned(static_cast<Out*>(p.out.data) + to, from_floats<Out>(y.at[0]));
+        });
     });
 }
 // The row and the first piece of the thread, which takes as many elements as in kBatch vectors.
@@ -298,7 +313,8 @@ __device__ __forceinline__ void affine_parts(const MixedAffineRows& p, const Row
 //          smaller pieces; which row of an operand belongs to it are numbers (kit/row_operand.cuh)
 // Traffic  every operand once (bound by memory); those that rows share come from the caches after the first rows
 // Needs    out may be the memory of x, bias, scale or shift element for element: a thread reads its vectors before it
-//          writes there. T, where it is not Any, is the dtype of all operands, whose vectors are whole
+//          writes there. T, where it is not Any, is the dtype of x, scale and shift; all vectors are whole then, and the
+//          bias one row for all
 template <class T>
 __device__ __forceinline__ void affine_rows(const AffineOf<T>& p, const RowTiles& tiles) {
     if constexpr (std::is_same_v<T, Any>) {

@@ -23,7 +23,7 @@ struct AffineTensors {
 struct AffinePlan {
     MixedAffineRows params{};
     RowTiles tiles{};
-    bool uniform = false;  // of one dtype and whole vectors
+    bool uniform = false;  // rows of one dtype and whole vectors
 
     std::string describe() const {
         const bool pieces = params.piece > 0 && params.piece < kAffineWidth;
@@ -101,10 +101,15 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     }
     p.keep = l2_keeps_input(bytes(call.x.dtype, call.x.numel()), device);
     plan.tiles = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, 1, device);
-    plan.uniform =
-        p.shape.by == RowsBy::strides &&
-        all([&](const RowOperand& o) { return o.dtype == p.out.dtype && !o.single && o.aligned; }) &&
-        whole_vectors(plan.tiles, kAffineWidth, {});
+    // Steps that are rounded have one dtype; else the bias and the result may have another.
+    const auto stored = [&](const RowOperand& o) {
+        return o.dtype == p.x.dtype ||
+               (!p.eager && (&o == &p.out || (&o == &p.bias && o.dtype == DType::fp32)));
+    };
+    const bool one_bias = p.bias.data == nullptr || (p.bias.stride == 0 && p.bias.run_stride == 0);
+    plan.uniform = p.shape.by == RowsBy::strides && one_bias &&
+                   all([&](const RowOperand& o) { return stored(o) && !o.single && o.aligned; }) &&
+                   whole_vectors(plan.tiles, kAffineWidth, {});
     if (plan.uniform) return plan;
     if (p.eager || p.shape.by == RowsBy::place) return plan;
     const int piece = affine_piece(call, p.shape.dim, dense);
@@ -131,7 +136,7 @@ void launch_affine(const char* name, const AffinePlan& plan, Context& context, K
         launch(name, kernel(types), plan.tiles.shape(), context.stream(),
                static_cast<const AffineOf<T>&>(plan.params), plan.tiles);
     };
-    const DType dtype = plan.params.out.dtype;
+    const DType dtype = plan.params.x.dtype;
     const bool known =
         plan.uniform && with_types<Types<bf16>, Types<half>, Types<float>>(dtype, dtype, launch_as);
     if (!known) launch_as(Types<Any>());

@@ -17,6 +17,9 @@ namespace weft::inline WEFT_TARGET::kit {
 // together. All else takes an instantiation whose output has the type Any: its dtype is found out where it is stored, and
 // vectors may be parts.
 struct Any {};
+// Outputs of which so much is known, and the rest found out where a vector is stored: of 16 bits or fp32, of eight bits.
+struct Wide {};
+struct Narrow {};
 // A thread's elements of an operand, stored as T; or, where T is Any, as fp32 or 16 bits: as they come from memory, so that
 // those of several operands are on their way together, and then in fp32.
 template <class T, int N>
@@ -31,7 +34,7 @@ class Fetched {
     }
 
    private:
-    Words<T, N> held_;
+    Words<T, N> held_{};
 };
 template <int N>
 class Fetched<Any, N> {
@@ -58,6 +61,47 @@ class Fetched<Any, N> {
 
     Words<float, N> held_{};
 };
+// A whole vector of parameters that all rows share, which are stored as T or as fp32: as it comes from memory, and then in
+// fp32.
+template <class T, int N>
+class Shared {
+   public:
+    template <class Operand>
+    __device__ __forceinline__ void load(const Operand& from, const WholeVector& at) {
+        with_stored(from.dtype, [&](auto* type) {
+            const auto* row = static_cast<const std::remove_pointer_t<decltype(type)>*>(from.data);
+            const auto words = load_words<N>(row + std::int64_t{at.vector} * N);
+            memcpy(&held_, &words, sizeof(words));
+        });
+    }
+    template <class Operand>
+    __device__ __forceinline__ void widen(const Operand& from, float (&values)[N]) const {
+        with_stored(from.dtype, [&](auto* type) {
+            using Stored = std::remove_pointer_t<decltype(type)>;
+            Words<Stored, N> words;
+            memcpy(&words, &held_, sizeof(words));
+            to_floats(as_vector<Stored, N>(words), values);
+        });
+    }
+
+   private:
+    template <class Use>
+    __device__ __forceinline__ static void with_stored(DType stored, Use use) {
+        if constexpr (std::is_same_v<T, float>) {
+            use(static_cast<float*>(nullptr));
+        } else {
+            with_one_of<T, float>(stored, use);
+        }
+    }
+
+    Words<float, N> held_{};
+};
+template <int N>
+class Shared<Any, N> : public Fetched<Any, N> {};
+// Host: whether it may hold what lies beside rows stored as `row`.
+inline bool is_shared(const VectorRows& of, DType row) {
+    return of.data == nullptr || of.dtype == row || of.dtype == DType::fp32;
+}
 // A thread's elements, widened.
 template <class T, int N, class At>
 __device__ __forceinline__ void load_row(const VectorRows& in, const At& at, float (&values)[N]) {
@@ -65,12 +109,16 @@ __device__ __forceinline__ void load_row(const VectorRows& in, const At& at, flo
     held.load(in, at);
     held.widen(in, values);
 }
-// `values` as T, or, where that is Any, as what the operand says.
+// `values` as T, or, where that is Any, Wide or Narrow, as what the operand says.
 template <class T, int N, class At>
 __device__ __forceinline__ void store_row(const VectorRows& out, const At& at, const float (&values)[N]) {
+    const auto store_as = [&](auto* type) { store<std::remove_pointer_t<decltype(type)>>(out, at, values); };
     if constexpr (std::is_same_v<T, Any>) {
-        with_type(out.dtype,
-                  [&](auto* type) { store<std::remove_pointer_t<decltype(type)>>(out, at, values); });
+        with_type(out.dtype, store_as);
+    } else if constexpr (std::is_same_v<T, Wide>) {
+        with_wide_type(out.dtype, store_as);
+    } else if constexpr (std::is_same_v<T, Narrow>) {
+        with_one_of<e4m3, e5m2, std::int8_t>(out.dtype, store_as);
     } else {
         store<T>(out, at, values);
     }
@@ -87,6 +135,18 @@ bool with_types(DType in, DType out, Use use) {
     return ((kDTypeOf<typename Pairs::In> == in && kDTypeOf<typename Pairs::Out> == out &&
              (use(Pairs()), true)) ||
             ...);
+}
+
+// Host: calls use(Types<In, Wide>()), or of codes use(Types<In, Narrow>()), with that of Ins which `in` is, if there is one.
+template <class... Ins, class Use>
+bool with_wide(DType in, DType out, Use use) {
+    const bool wide = out == DType::bf16 || out == DType::fp16 || out == DType::fp32;
+    return wide && ((kDTypeOf<Ins> == in && (use(Types<Ins, Wide>()), true)) || ...);
+}
+template <class... Ins, class Use>
+bool with_narrow(DType in, DType out, Use use) {
+    const bool narrow = out == DType::fp8_e4m3 || out == DType::fp8_e5m2 || out == DType::int8;
+    return narrow && ((kDTypeOf<Ins> == in && (use(Types<Ins, Narrow>()), true)) || ...);
 }
 
 // Host: whether all vectors of the tiles are whole, in every operand, and each has a thread.
