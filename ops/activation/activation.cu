@@ -67,7 +67,9 @@ Plan plan(const Activate& op, const DeviceInfo& device) {
     made.known = same(op.add) && kit::is_shared(p.bias, op.x.dtype) && same(op.front) && compiled(p) &&
                  kit::whole_vectors(own, kWidth, {p.x, p.add, p.bias, p.out});
     if (!made.known) {
-        const kit::AffinePlan rows = kit::affine_plan({op.x, op.add, none, op.bias, out, p.eager}, device);
+        kit::AffineTensors call{op.x, op.add, none, op.bias, out, p.eager};
+        call.known = false;
+        const kit::AffinePlan rows = kit::affine_plan(call, device);
         made.rows = rows.params;
         if (made.pieces()) made.own = rows.tiles;
     }

@@ -13,6 +13,7 @@ namespace {
 using test::HostTensor;
 using test::rejection;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Activation = Activate::Activation;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -98,6 +99,20 @@ TEST(Activation, FrontIsCopiedBesideTheResults) {
         const double expected[] = {-7, 8, 0, 2, 3, 9, -10, 4, 0, 6};
         for (int i = 0; i < 10; ++i) EXPECT_EQ(out[i], expected[i]) << i;
     }
+}
+
+// What the kernels of whole vectors know, and what they do not: a configuration names the size of pieces there.
+TEST(Activation, KnowsTheDtypesOfMostCalls) {
+    const std::string call = "activation x=bf16[100,72] ";
+    if (test::configuration(call + "out=bf16[100,72]").empty()) GTEST_SKIP() << "no kernels";
+    for (const char* known : {"bias=bf16[72] out=bf16[100,72]", "bias=fp32[72] out=bf16[100,72]",
+                              "bias=fp32[72] out=fp32[100,72]", "bias=bf16[72] out=fp8_e5m2[100,72]",
+                              "bias=bf16[72] front=bf16[100,8] out=fp32[100,80]"}) {
+        EXPECT_THAT(test::configuration(call + known), Not(HasSubstr("pieces"))) << known;
+    }
+    for (const char* other : {"bias=fp16[72] out=bf16[100,72]", "add=fp32[100,72] out=bf16[100,72]",
+                              "out=fp8_e5m2[100,72] activation=tanh"})
+        EXPECT_THAT(test::configuration(call + other), HasSubstr("pieces=8")) << other;
 }
 
 TEST(Activation, SaysHowWhatGoesInFrontIsLaunched) {

@@ -154,13 +154,19 @@ struct GatedOut {
     const float* scale;  // null: 1
 };
 
+// Blocks that an SM is to have room for where vectors are whole.
+template <class Out, bool kLong>
+constexpr int kBlocks = std::is_same_v<Out, kit::Any> ? 0
+                        : kLong                       ? 6
+                                                      : 8;
+
 // What     out = act(gate)·up·multiplier / scale
 // Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh)
 // Traffic  gate and up once, out once: bound by memory. Two loads of 16 bytes in flight a thread; about 15
 //          instructions an element, two of them on the special-function unit
 // Needs    out may be gate's or up's memory: a thread reads its vectors before it writes there
 template <class T, class Out, bool kLong>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, kBlocks<Out, kLong>)
     gated_activation(const __grid_constant__ GateAndUp in, const __grid_constant__ GatedOut out,
                      kit::RowTiles tiles) {
     kit::for_each_vector<kWidth, Out>(tiles, [&](const auto& at) {

@@ -89,6 +89,18 @@ TEST(ResidualAdd, AnIndexPicksTheGatesOfRows) {
               "accepted");
 }
 
+// What the kernels of whole vectors know, and what they do not: a configuration names the size of pieces there.
+TEST(ResidualAdd, KnowsTheDtypesOfMostCalls) {
+    const std::string call = "residual_add x=bf16[100,72] residual=bf16[100,72] ";
+    if (test::configuration(call + "out=bf16[100,72]").empty()) GTEST_SKIP() << "no kernels";
+    for (const char* known : {"bias=bf16[72] out=bf16[100,72]", "bias=fp32[72] out=bf16[100,72]",
+                              "bias=bf16[72] out=fp32[100,72]", "bias=fp32[72] out=fp16[100,72]"}) {
+        EXPECT_EQ(test::configuration(call + known), "vectors: threads=64 lanes=16 grid=1x25") << known;
+    }
+    for (const char* other : {"bias=fp16[72] out=bf16[100,72]", "gate=fp32[72] out=bf16[100,72]"})
+        EXPECT_THAT(test::configuration(call + other), HasSubstr("pieces=8")) << other;
+}
+
 TEST(ResidualAdd, TakesAGateOfAnyRows) {
     for (const char* gate :
          {"bf16[8]", "bf16[2,8]", "bf16[2,1,8]", "bf16[2,6,1]", "fp32[2,3,1,8]", "bf16[1]"}) {

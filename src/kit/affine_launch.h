@@ -18,6 +18,7 @@ struct AffineTensors {
     const Tensor &x, &bias, &scale, &shift, &out;
     bool eager;
     const Tensor *scale_picks = nullptr, *shift_picks = nullptr;
+    bool known = true;  // the op has kernels of uniform calls
 };
 
 struct AffinePlan {
@@ -26,8 +27,7 @@ struct AffinePlan {
     bool uniform = false;  // rows of one dtype and whole vectors
 
     std::string describe() const {
-        const bool pieces = params.piece > 0 && params.piece < kAffineWidth;
-        return tiles.describe() + (pieces ? " pieces=" + std::to_string(params.piece) : "");
+        return tiles.describe() + (params.piece > 0 ? " pieces=" + std::to_string(params.piece) : "");
     }
 };
 
@@ -63,6 +63,19 @@ inline int affine_batch(std::int64_t rows, std::int64_t dim, int piece, const De
     return rows * dim <= together || (piece < kAffineWidth && reach(1) * 3 <= reach(kMixedBatch) * 2)
                ? 1
                : kMixedBatch;
+}
+
+// Whether rows are stored alike, and may be moved as vectors. The bias, which must be one row for all, and the result may have
+// another dtype; but steps that are rounded have one. `all(holds)`: of the operands that are there.
+template <class All>
+bool uniform(const MixedAffineRows& p, All all) {
+    const auto stored = [&](const RowOperand& o) {
+        return o.dtype == p.x.dtype ||
+               (!p.eager && (&o == &p.out || (&o == &p.bias && o.dtype == DType::fp32)));
+    };
+    const bool one_bias = p.bias.data == nullptr || (p.bias.stride == 0 && p.bias.run_stride == 0);
+    return p.shape.by == RowsBy::strides && one_bias &&
+           all([&](const RowOperand& o) { return stored(o) && !o.single && o.aligned; });
 }
 
 inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& device) {
@@ -101,15 +114,7 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     }
     p.keep = l2_keeps_input(bytes(call.x.dtype, call.x.numel()), device);
     plan.tiles = tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, 1, device);
-    // Steps that are rounded have one dtype; else the bias and the result may have another.
-    const auto stored = [&](const RowOperand& o) {
-        return o.dtype == p.x.dtype ||
-               (!p.eager && (&o == &p.out || (&o == &p.bias && o.dtype == DType::fp32)));
-    };
-    const bool one_bias = p.bias.data == nullptr || (p.bias.stride == 0 && p.bias.run_stride == 0);
-    plan.uniform = p.shape.by == RowsBy::strides && one_bias &&
-                   all([&](const RowOperand& o) { return stored(o) && !o.single && o.aligned; }) &&
-                   whole_vectors(plan.tiles, kAffineWidth, {});
+    plan.uniform = call.known && uniform(p, all) && whole_vectors(plan.tiles, kAffineWidth, {});
     if (plan.uniform) return plan;
     if (p.eager || p.shape.by == RowsBy::place) return plan;
     const int piece = affine_piece(call, p.shape.dim, dense);

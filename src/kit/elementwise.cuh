@@ -61,40 +61,33 @@ class Fetched<Any, N> {
 
     Words<float, N> held_{};
 };
-// A whole vector of parameters that all rows share, which are stored as T or as fp32: as it comes from memory, and then in
-// fp32.
+// A whole vector of parameters that all rows share, which are stored as T or as fp32. They are widened where they are asked
+// for, and waited for: ask for them last.
 template <class T, int N>
 class Shared {
    public:
     template <class Operand>
     __device__ __forceinline__ void load(const Operand& from, const WholeVector& at) {
-        with_stored(from.dtype, [&](auto* type) {
-            const auto* row = static_cast<const std::remove_pointer_t<decltype(type)>*>(from.data);
-            const auto words = load_words<N>(row + std::int64_t{at.vector} * N);
-            memcpy(&held_, &words, sizeof(words));
-        });
+        if constexpr (std::is_same_v<T, float>) {
+            load_as<float>(from.data, at);
+        } else {
+            with_one_of<T, float>(from.dtype, [&](auto* type) {
+                load_as<std::remove_pointer_t<decltype(type)>>(from.data, at);
+            });
+        }
     }
     template <class Operand>
-    __device__ __forceinline__ void widen(const Operand& from, float (&values)[N]) const {
-        with_stored(from.dtype, [&](auto* type) {
-            using Stored = std::remove_pointer_t<decltype(type)>;
-            Words<Stored, N> words;
-            memcpy(&words, &held_, sizeof(words));
-            to_floats(as_vector<Stored, N>(words), values);
-        });
+    __device__ __forceinline__ void widen(const Operand&, float (&values)[N]) const {
+        memcpy(values, held_, sizeof(held_));
     }
 
    private:
-    template <class Use>
-    __device__ __forceinline__ static void with_stored(DType stored, Use use) {
-        if constexpr (std::is_same_v<T, float>) {
-            use(static_cast<float*>(nullptr));
-        } else {
-            with_one_of<T, float>(stored, use);
-        }
+    template <class Stored>
+    __device__ __forceinline__ void load_as(const void* data, const WholeVector& at) {
+        to_floats(load_aligned<N>(static_cast<const Stored*>(data) + std::int64_t{at.vector} * N), held_);
     }
 
-    Words<float, N> held_{};
+    float held_[N] = {};
 };
 template <int N>
 class Shared<Any, N> : public Fetched<Any, N> {};
