@@ -267,7 +267,7 @@ inline const Contract& Gemm::contract() {
                 "activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 32) * 2^-24: "
                 "fp32 "
                 "accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 "
-                "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd "
+                "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-8 of every 32nd "
                 "partial sum; scales of groups and blocks add 4 * 2^-24. gelu_tanh into 16 or 8 bits: tanh "
                 "to 2^-11 relative, as the hardware's "
                 "instruction gives it. up and gate: each factor's error times the other, and 2^-24 of the "

@@ -96,7 +96,7 @@ def _product(case: Case, t: Tensors, weights: str, bias: str) -> Any:
     fast, scales = bool(case.options["fast_accumulation"]), (t.get("a_scale"), t.get(f"{weights}_scale"))
     of_rows, of_columns = t.get("a_token_scale"), t.get(f"{weights}_channel_scale")
     if whole or isinstance(a, Bounded):
-        short = 2.0**-10 + (2.0**-14 * a.shape[-1] / 32 if fast else 0)
+        short = 2.0**-10 + (2.0**-9 * a.shape[-1] / 32 if fast else 0)
         if isinstance(a, Bounded):
             total: Any = bounded.linear(a, t[weights], None, torch.float32, 0 if whole else short)  # type: ignore[arg-type]
         else:
