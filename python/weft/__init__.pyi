@@ -531,9 +531,9 @@ def gemm(
         gate + residual) / out_scale
 
     Args:
-        a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, fp4_e2m1. Activations.
-        b: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, fp4_e2m1. Weights; a [k, n] matrix is passed as its
-            transposed view.
+        a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. Activations.
+        b: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. Weights; a [k, n] matrix is passed as
+            its transposed view.
         a_scale: [1] fp32. What a's stored values are multiplied by. Not beside a_token_scale.
         b_scale: [1] fp32. What b's stored values are multiplied by. Not beside b_channel_scale. Not beside
             b_block_scale.
@@ -549,7 +549,7 @@ def gemm(
             by, instead of b_scale. Its dtype goes by that of b. Not beside b_scale. Not beside
             b_channel_scale.
         bias: [n] fp32, bf16, fp16. Added before the activation.
-        up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, fp4_e2m1. Weights of the product that the
+        up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. Weights of the product that the
             activation's value gates. The dtype of b.
         up_scale: [1] fp32. What up's stored values are multiplied by. Only beside up. Not beside
             up_channel_scale. Not beside up_block_scale.
@@ -591,13 +591,13 @@ def gemm(
     Numerics: u * sum|a*b| * scales + 2^-24 * (2|product| + |bias| + |residual|), through the
         activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 32) * 2^-24: fp32
         accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 accumulator
-        keeps until it is promoted to fp32; fast_accumulation adds 2^-13 of every 32nd partial sum;
+        keeps until it is promoted to fp32; fast_accumulation adds 2^-8 of every 32nd partial sum;
         scales of groups and blocks add 4 * 2^-24. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative,
         as the hardware's instruction gives it. up and gate: each factor's error times the other, and
         2^-24 of the product. A residual beside a 16-bit out, without a gate: the product may be rounded
         to out's dtype before the sum is (cuBLASLt does, on some shapes).
-    Replaces: torch addmm, _scaled_mm and linear with their epilogues; cublasLtMatmul; gated linear
-        units (arXiv:2002.05202).
+    Replaces: torch addmm, _scaled_mm, _int_mm and linear with their epilogues; cublasLtMatmul; gated
+        linear units (arXiv:2002.05202).
     """
 
 def group_norm(
