@@ -209,6 +209,12 @@ inline void gemm_group_scales(Describe<Gemm>& op) {
 }
 
 inline void gemm_scales(Describe<Gemm>& op) {
+    op.in("a_scale", &Gemm::a_scale, "1", DType::fp32, "what a's stored values are multiplied by")
+        .optional()
+        .fill(Fill::scale())
+        .in("b_scale", &Gemm::b_scale, "1", DType::fp32, "what b's stored values are multiplied by")
+        .optional()
+        .fill(Fill::scale());
     gemm_row_scales(op);
     gemm_group_scales(op);
 }
@@ -229,12 +235,6 @@ inline const Contract& Gemm::contract() {
             .in("a", &Gemm::a, "... k", kOperand, "activations")
             .in("b", &Gemm::b, "n k", kOperand, "weights; a [k, n] matrix is passed as its transposed view")
             .layout(Layout::strided)
-            .in("a_scale", &Gemm::a_scale, "1", DType::fp32, "what a's stored values are multiplied by")
-            .optional()
-            .fill(Fill::scale())
-            .in("b_scale", &Gemm::b_scale, "1", DType::fp32, "what b's stored values are multiplied by")
-            .optional()
-            .fill(Fill::scale())
             .with(detail::gemm_scales)
             .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
             .optional()

@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.baselines import Case, Compute, Tensors
-from weft.baselines import _bounded as bounded
 from weft.baselines import _one_pass as one_pass
+from weft.baselines import _products as products
 from weft.baselines._bounded import Bounded
-from weft.baselines._form import AS_WRITTEN, ONCE, Form, Outputs, activate, gelu_tanh, spread, store, to_fp8
+from weft.baselines._form import AS_WRITTEN, ONCE, Form, Outputs, activate, gelu_tanh, store, to_fp8
 from weft.baselines._norms import beside, layer_norm, rms_norm
 from weft.torch import DTYPES
 
@@ -82,49 +82,6 @@ def patch_im2col(case: Case, t: Tensors, _: Form) -> Outputs:
     patches = t["image"].reshape(views, height // p, p, width // p, p, channels).permute(0, 1, 3, 2, 4, 5)
     y = patches.float() * case.options["scale"] + case.options["shift"]
     return {"out": y.to(DTYPES[case.dtype("out")]).reshape(t["out"].shape)}
-
-
-def _product(case: Case, t: Tensors, weights: str, bias: str) -> Any:
-    """a @ weights.T + bias, in one call that rounds once; of int8 not even that: its sums become fp32 with their scales."""
-    a: Any = t["a"]
-    b, added = t[weights], t.get(bias)
-    whole = case.dtype("a") == "int8"
-    if not whole and not case.dtype("a").startswith("fp8"):
-        return F.linear(a, b, added)
-    dtype = DTYPES[case.dtype("out")]
-    dtype = torch.bfloat16 if dtype.itemsize == 1 else dtype
-    fast, scales = bool(case.options["fast_accumulation"]), (t.get("a_scale"), t.get(f"{weights}_scale"))
-    of_rows, of_columns = t.get("a_token_scale"), t.get(f"{weights}_channel_scale")
-    if whole or isinstance(a, Bounded):
-        short = 2.0**-10 + (2.0**-9 * a.shape[-1] / 32 if fast else 0)
-        if isinstance(a, Bounded):
-            total: Any = bounded.linear(a, t[weights], None, torch.float32, 0 if whole else short)  # type: ignore[arg-type]
-        else:
-            total = torch._int_mm(a.reshape(-1, a.shape[-1]), b.t()).reshape(*a.shape[:-1], b.shape[0])
-        for scale in (*scales, None if of_rows is None else of_rows[..., None], of_columns):
-            total = total * scale if scale is not None else total
-        total = total + added.float() if added is not None else total
-        return total if whole else total.to(dtype)
-    one = torch.ones(1, device=a.device)
-    scale_a, scale_b = (one if scale is None else scale for scale in scales)
-    rows = a.reshape(-1, a.shape[-1])
-    if of_rows is not None or of_columns is not None:  # PyTorch takes these of both, or of neither
-        scale_a = spread(scale_a if of_rows is None else of_rows, len(rows)).reshape(-1, 1)
-        scale_b = spread(scale_b if of_columns is None else of_columns, len(b)).reshape(1, -1)
-    y: Any = torch._scaled_mm(rows, b.t(), scale_a, scale_b, bias=added, out_dtype=dtype, use_fast_accum=fast)
-    return y.reshape(*a.shape[:-1], b.shape[0])
-
-
-def gemm(case: Case, t: Tensors, _: Form) -> Outputs:
-    y = activate(case.options["activation"], _product(case, t, "b", "bias"))
-    if "up" in t:
-        y = y * _product(case, t, "up", "up_bias")
-    y = y * beside(t["gate"], y) if "gate" in t else y
-    y = y + beside(t["residual"], y) if "residual" in t else y
-    dtype = DTYPES[case.dtype("out")]
-    if dtype.itemsize > 1:
-        return {"out": y.to(dtype)}
-    return {"out": to_fp8(y.float() * (1 / t["out_scale"]) if "out_scale" in t else y.float(), dtype)}
 
 
 def _frequencies(case: Case) -> dict[str, Tensor]:
@@ -246,30 +203,6 @@ def _never(case: Case) -> bool:
     return False
 
 
-def _plain_product(case: Case) -> bool:
-    """One product that PyTorch rounds once; a gate's two products it would round before they meet."""
-    return (
-        not case.dtype("a").startswith("fp8") and case.dtype("a") == case.dtype("out") and not case.has("up")
-    )
-
-
-def _written_product(case: Case) -> bool:
-    """PyTorch's products take operands of one dtype, fp8 ones with scales and whole rows of 16 bytes, int8 ones of 8."""
-    a, alike = (
-        case.dtype("a"),
-        {case.dtype(name) for name in ("b", "up", "bias", "up_bias") if case.has(name)},
-    )
-    n, k = case.tensors["b"].shape
-    if a == "int8":
-        return n % 8 == k % 8 == 0
-    if not a.startswith("fp8"):
-        return alike == {a} and not _plain_product(case)
-    added = {case.dtype(name) for name in ("bias", "up_bias") if case.has(name)}
-    out = "bf16" if case.dtype("out").startswith("fp8") else case.dtype("out")
-    takes = {"bf16"} if case.has("a_token_scale", "b_channel_scale", "up_channel_scale") else {"bf16", "fp16"}
-    return a == case.dtype("b") == "fp8_e4m3" and n % 16 == k % 16 == 0 and added <= {out} <= takes
-
-
 def _written_norm(case: Case) -> bool:
     return case.has("weight", "bias", "residual", "mod_scale", "mod_shift")
 
@@ -339,11 +272,11 @@ _ENTRIES: Mapping[str, _Entry] = {
     "softmax": _Entry(softmax, "x out", as_written=_scaled),
     "patch_im2col": _Entry(patch_im2col, "image out"),
     "gemm": _Entry(
-        gemm,
+        products.gemm,
         "a b a_scale b_scale a_token_scale b_channel_scale bias up up_scale up_channel_scale up_bias gate residual "
         "out_scale out",
-        _plain_product,
-        _written_product,
+        products.rounds_once,
+        products.rounds_in_between,
     ),
     "rope": _Entry(rope, "x out positions cos sin", as_written=_always),
     "qkv_split_rope": _Entry(qkv_split_rope, "qkv q k_cache v_cache positions cos sin", as_written=_always),
