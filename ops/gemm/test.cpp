@@ -28,7 +28,7 @@ using ::testing::StrEq;
 TEST(Gemm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("gemm b=bf16[8,16] out=bf16[4,8]"), HasSubstr("gemm.a: is required"));
     EXPECT_THAT(rejection("gemm a=bf16[4,16] out=bf16[4,8]"), HasSubstr("gemm.b: is required"));
-    EXPECT_THAT(rejection("gemm a=int8[4,16] b=bf16[8,16] out=bf16[4,8]"),
+    EXPECT_THAT(rejection("gemm a=int32[4,16] b=bf16[8,16] out=bf16[4,8]"),
                 HasSubstr("gemm.a: expected dtype fp32"));
     EXPECT_THAT(
         rejection("gemm a=bf16[4,16] b=fp16[8,16] out=bf16[4,8]"),

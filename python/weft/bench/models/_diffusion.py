@@ -184,5 +184,5 @@ def cases(tiny: bool) -> list[Case]:
         layers = 1 if tiny else default
         details = "tiny" if tiny else described.details.replace(", ", " ").replace(" frames", "-frames")
         open_ = partial(_open, name, tiny)
-        found.append(Case(f"{name} step", layers, of, "diffusers", open_, False, details, DIFFUSERS))
+        found.append(Case(f"{name} step", layers, of, "diffusers", open_, True, details, DIFFUSERS))
     return found
