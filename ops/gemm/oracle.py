@@ -1,5 +1,7 @@
 """gemm in float64."""
 
+import math
+
 import numpy as np
 
 from tests.oracles.numbers import activate, beside, by_group, decoded
@@ -14,7 +16,7 @@ def oracle(inputs: dict, options: dict) -> dict:
     def operand(name: str) -> np.ndarray:
         """Its numbers, times the scales of its groups or blocks."""
         numbers = decoded(inputs[name], dtypes[name])
-        rows = numbers.reshape(-1, numbers.shape[-1])
+        rows = numbers.reshape(math.prod(numbers.shape[:-1]), numbers.shape[-1])  # k may be 0
         if (blocks := inputs.get(f"{name}_block_scale")) is not None:
             rows = rows * blocks.repeat(128, 0)[: rows.shape[0]].repeat(128, 1)[:, : rows.shape[1]]
         for field in (f"{name}_group_scale", f"{name}_swizzled_scale"):
