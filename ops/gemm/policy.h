@@ -20,7 +20,6 @@ struct MmaConfig {
 MmaConfig mma_config(const Gemm& op, const DeviceInfo& device);
 std::string to_string(const MmaConfig& config);
 
-// Why not mma.sync; null where it takes the call.
 // Why tensor cores do not add these products of int8; null where they do, and of other dtypes.
 const char* whole_decline(const Gemm& op);
 // Why not mma.sync; null where it takes the call.

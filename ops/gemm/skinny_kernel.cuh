@@ -4,8 +4,7 @@
 // An instruction multiplies 16 rows of weights by eight tokens. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of the
 // weights' rows g and g + 8, and of token g, all from the same place along k. Which k stands where in an instruction is
 // of no matter as long as both operands agree, so those 16 bytes are the fragments of two instructions: no shared memory,
-// no shuffle. 16-bit elements and 8-bit ones are alike, of which int8 has
-// whole sums until they are parked.
+// no shuffle. 16-bit elements and 8-bit ones are alike; int8's sums are whole numbers until they are parked.
 #pragma once
 
 #include "kit/ptx/pdl.cuh"

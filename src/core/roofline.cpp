@@ -7,7 +7,7 @@ namespace weft {
 
 double tflops_of(const DeviceInfo& device, DType math) {
     if (is_fp8(math)) return device.fp8_tflops;
-    // Matrix units multiply int8 at twice the rate of 16 bits on every card since Turing, those without fp8 too.
+    // Matrix units multiply int8 at no more than twice the rate of 16 bits, also where there is no fp8.
     if (math == DType::int8) return std::max(device.fp8_tflops, 2 * device.half_tflops);
     return math == DType::fp32 ? device.fp32_tflops : device.half_tflops;
 }

@@ -105,6 +105,17 @@ def test_a_product_of_two_that_would_round_between_them_is_marked():
     assert len(written) == 4 and all(row["rounds_between"] for row in written)
 
 
+def test_a_product_of_int8_is_torchs_whole_sums_with_their_scales():
+    operands = "gemm a=int8[24,16] b=int8[8,16] a_token_scale=fp32[24] b_channel_scale=fp32[8] bias=bf16[8]"
+    options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("torch eager",))
+    for line, count in (
+        (f"{operands} out=bf16[24,8]", 4),
+        (operands.replace("[8", "[7") + " out=bf16[24,7]", 0),
+    ):
+        written = of_baseline(measure(line, options, "run", "env").rows, "torch eager, as written")
+        assert len(written) == count and all(row["checked"] for row in written), line
+
+
 def test_a_batch_of_products_is_torch_bmms_and_one_with_more_beside_it_is_not():
     options = Options(device="cpu", rounds=2, replay_us=1, seed=5, against=("torch.bmm",))
     batch = "grouped_gemm a=bf16[2,5,16] b=bf16[2,7,16] out=bf16[2,5,7]"

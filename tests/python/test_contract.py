@@ -98,6 +98,7 @@ def test_default_dtypes():
     assert default("embedding", ids="int64", table="fp16") == "fp16"
     assert default("gemm", a="fp8_e4m3", b="fp8_e4m3", residual="bf16") == "bf16"
     assert default("gemm", a="fp4_e2m1", b="fp4_e2m1", a_group_scale="fp8_e4m3", bias="fp16") == "bf16"
+    assert default("gemm", a="int8", b="int8", a_token_scale="fp32") == "bf16"
     assert default("gemm", a="fp16", b="fp4_e2m1", b_group_scale="fp8_e4m3") == "fp16"
     assert default("quantize", x="bf16") == "fp8_e4m3"
     assert default("patch_im2col", image="uint8") == "fp32"

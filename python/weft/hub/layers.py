@@ -62,9 +62,8 @@ class RMSNorm(_Layer):
         out_dtype = hidden_states.dtype
         dim = hidden_states.shape[-1]
         if not _in_order(hidden_states.is_cuda, hidden_states.numel() // max(dim, 1), dim):
-            if (
-                rounding == "eager_cast" and weight is not None
-            ):  # the module's product has both factors' dtype
+            if rounding == "eager_cast" and weight is not None:
+                # What the module multiplies last has both factors' dtype.
                 out_dtype = torch.promote_types(weight.dtype, out_dtype)
             rounding = "fused"
         if (

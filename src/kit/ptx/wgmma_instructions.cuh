@@ -86,41 +86,31 @@
                                  ", 1, 1, %" #i6, "n"(static_cast<int>(kB)));                            \
         }                                                                                                \
     };
-#define WEFT_WGMMA_8(n, first, second, names, count, i0, i1, i2, i3, i4, i5, i6)                        \
-    template <>                                                                                         \
-    struct Wgmma<first, second, n> {                                                                    \
-        template <Major, Major>                                                                         \
-        __device__ __forceinline__ static void run(float (&d)[n / 2], uint64_t a_bits, uint64_t b_bits, \
-                                                   bool accumulate) {                                   \
-            WEFT_WGMMA_SHARED(n, 32, "f32." names, count, i0, i1, i2, ", 1, 1");                        \
-        }                                                                                               \
-        template <Major>                                                                                \
-        __device__ __forceinline__ static void run(float (&d)[n / 2], const uint32_t (&a)[4],           \
-                                                   uint64_t b_bits, bool accumulate) {                  \
-            WEFT_WGMMA_REGISTERS(n, 32, "f32." names, count, i0, i1, i2, i3, i4, i5, ", 1, 1");         \
-        }                                                                                               \
+// `types` with the accumulators', `rest` what an instruction of them takes behind.
+#define WEFT_WGMMA_8(n, first, second, types, rest, count, i0, i1, i2, i3, i4, i5, i6)                     \
+    template <>                                                                                            \
+    struct Wgmma<first, second, n> {                                                                       \
+        template <Major, Major>                                                                            \
+        __device__ __forceinline__ static void run(Accumulator<first> (&d)[n / 2], uint64_t a_bits,        \
+                                                   uint64_t b_bits, bool accumulate) {                     \
+            WEFT_WGMMA_SHARED(n, 32, types, count, i0, i1, i2, rest);                                      \
+        }                                                                                                  \
+        template <Major>                                                                                   \
+        __device__ __forceinline__ static void run(Accumulator<first> (&d)[n / 2], const uint32_t (&a)[4], \
+                                                   uint64_t b_bits, bool accumulate) {                     \
+            WEFT_WGMMA_REGISTERS(n, 32, types, count, i0, i1, i2, i3, i4, i5, rest);                       \
+        }                                                                                                  \
     };
-#define WEFT_WGMMA_WHOLE(n, count, i0, i1, i2, i3, i4, i5, i6)                                       \
-    template <>                                                                                      \
-    struct Wgmma<std::int8_t, std::int8_t, n> {                                                      \
-        template <Major, Major>                                                                      \
-        __device__ __forceinline__ static void run(std::int32_t (&d)[n / 2], uint64_t a_bits,        \
-                                                   uint64_t b_bits, bool accumulate) {               \
-            WEFT_WGMMA_SHARED(n, 32, "s32.s8.s8", count, i0, i1, i2, "");                            \
-        }                                                                                            \
-        template <Major>                                                                             \
-        __device__ __forceinline__ static void run(std::int32_t (&d)[n / 2], const uint32_t (&a)[4], \
-                                                   uint64_t b_bits, bool accumulate) {               \
-            WEFT_WGMMA_REGISTERS(n, 32, "s32.s8.s8", count, i0, i1, i2, i3, i4, i5, "");             \
-        }                                                                                            \
-    };
-#define WEFT_WGMMA_SHAPE(n, ...)                          \
-    WEFT_WGMMA_16(n, bf16, "bf16", __VA_ARGS__)           \
-    WEFT_WGMMA_16(n, half, "f16", __VA_ARGS__)            \
-    WEFT_WGMMA_8(n, e4m3, e4m3, "e4m3.e4m3", __VA_ARGS__) \
-    WEFT_WGMMA_8(n, e4m3, e5m2, "e4m3.e5m2", __VA_ARGS__) \
-    WEFT_WGMMA_8(n, e5m2, e4m3, "e5m2.e4m3", __VA_ARGS__) \
-    WEFT_WGMMA_8(n, e5m2, e5m2, "e5m2.e5m2", __VA_ARGS__)
+#define WEFT_WGMMA_FLOAT(n, first, second, names, ...) \
+    WEFT_WGMMA_8(n, first, second, "f32." names, ", 1, 1", __VA_ARGS__)
+#define WEFT_WGMMA_WHOLE(n, ...) WEFT_WGMMA_8(n, std::int8_t, std::int8_t, "s32.s8.s8", "", __VA_ARGS__)
+#define WEFT_WGMMA_SHAPE(n, ...)                              \
+    WEFT_WGMMA_16(n, bf16, "bf16", __VA_ARGS__)               \
+    WEFT_WGMMA_16(n, half, "f16", __VA_ARGS__)                \
+    WEFT_WGMMA_FLOAT(n, e4m3, e4m3, "e4m3.e4m3", __VA_ARGS__) \
+    WEFT_WGMMA_FLOAT(n, e4m3, e5m2, "e4m3.e5m2", __VA_ARGS__) \
+    WEFT_WGMMA_FLOAT(n, e5m2, e4m3, "e5m2.e4m3", __VA_ARGS__) \
+    WEFT_WGMMA_FLOAT(n, e5m2, e5m2, "e5m2.e5m2", __VA_ARGS__)
 
 namespace weft::inline WEFT_TARGET::kit::detail {
 
@@ -171,5 +161,6 @@ struct Wgmma {
 #undef WEFT_WGMMA_REGISTERS
 #undef WEFT_WGMMA_16
 #undef WEFT_WGMMA_8
+#undef WEFT_WGMMA_FLOAT
 #undef WEFT_WGMMA_WHOLE
 #undef WEFT_WGMMA_SHAPE
