@@ -121,7 +121,7 @@ if(WEFT_HAS_EMULATOR)
   if(WEFT_EMULATOR_SOURCES OR _emulated)
     add_library(weft_emulated OBJECT ${WEFT_EMULATOR_SOURCES} ${_emulated})
     target_compile_definitions(weft_emulated PRIVATE WEFT_EMULATOR)
-    target_compile_options(weft_emulated PRIVATE ${WEFT_EMULATOR_OPTIONS} ${WEFT_CHECKS_BY_CALLS})
+    target_compile_options(weft_emulated PRIVATE ${WEFT_EMULATOR_OPTIONS})
     target_link_libraries(weft_emulated PRIVATE weft_flags Boost::headers)
     weft_precompile(weft_emulated cuda_runtime_api.h cuda_bf16.h cuda_fp16.h cuda_fp8.h algorithm cmath functional
                     memory optional string vector fmt/format.h)

@@ -58,6 +58,9 @@ class AxisExpression {
     bool rounds(int axis) const { return (rounded_ >> axis & 1) != 0; }  // does it stand inside ceil or pad?
     // Is it this axis, or a product that begins with it? Then each of its indices is one stretch.
     bool leads_with(int axis) const;
+    // How many indices of the axis a range must begin at a multiple of, so that a range of this expression is its own:
+    // 16 of "ceil(dim/16)" and "pad(dim,16)", 1 where nothing is rounded; 0 where no number does.
+    std::int64_t step(int axis) const;
     bool is_name() const { return code_.size() == 1 && code_[0].op == Op::axis; }
     int axis() const { return static_cast<int>(code_[0].value); }
     const std::string& text() const { return text_; }

@@ -172,7 +172,7 @@ inline const Contract& GroupedGemm::contract() {
             .sizes("n", {1, 2, 7, 8, 16, 24, 40, 63, 64, 65, 72, 128, 136, 200})
             .sizes("k", {1, 2, 5, 8, 16, 17, 32, 63, 64, 65, 100, 128, 130, 192, 256, 400, 513})
             .work(detail::grouped_gemm_work)
-            .independent({"n"})
+            .independent({"groups", "n"})
             .tolerance(
                 "u * sum|a*b| * scales + 2^-24 * (2|product| + |bias|), through the activation's slope (at "
                 "most "

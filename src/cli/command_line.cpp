@@ -72,8 +72,13 @@ std::optional<int> parse(CommandLine& line, const std::string& version, int argc
         return app.exit(e);
     } catch (const CLI::ParseError& e) {
         const auto used = app.get_subcommands();
-        fmt::print(stderr, "weft: {}\n(see: weft{} --help)\n", e.what(),
-                   used.empty() ? "" : " " + used[0]->get_name());
+        const CLI::App& at = used.empty() ? app : *used[0];
+        const std::vector<std::string> left = at.remaining();
+        // The parser misses a subcommand before it looks at the words that it did not know.
+        const bool misnamed = dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !left.empty();
+        fmt::print(stderr, "weft: {}\n(see: weft{} --help)\n",
+                   misnamed ? fmt::format("{} is not known here", left[0]) : e.what(),
+                   used.empty() ? "" : " " + at.get_name());
         return kUsage;
     }
     return std::nullopt;

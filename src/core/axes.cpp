@@ -194,6 +194,12 @@ bool AxisExpression::leads_with(int axis) const {
     return product && times == 1 && code_[0].op == Op::axis && code_[0].value == axis;
 }
 
+std::int64_t AxisExpression::step(int axis) const {
+    if (!rounds(axis)) return 1;
+    const bool alone = code_.size() == 3 && code_[0].op == Op::axis && code_[1].op == Op::number;
+    return alone && (code_[2].op == Op::ceil || code_[2].op == Op::pad) ? code_[1].value : 0;
+}
+
 bool AxisExpression::solve(std::int64_t value, AxisSizes& sizes) const {
     int unknown = -1;
     for (const Code& c : code_) {

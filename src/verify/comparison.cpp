@@ -186,8 +186,10 @@ std::vector<Part> Reference::choose_parts(const ReferenceLimits& limits, std::ui
         }
     }
     std::vector<std::string> along;
-    for (std::size_t i = 0; i < cuts_.size(); ++i)
-        along.push_back(fmt::format("{} of {} {}", extent[i], cuts_[i].size, cuts_[i].name));
+    for (std::size_t i = 0; i < cuts_.size(); ++i) {
+        along.push_back(
+            fmt::format("{} of {} {}", extent[i] * cuts_[i].step, cuts_[i].length, cuts_[i].name));
+    }
     sampled_ = cuts_.empty() ? "the whole call"
                              : fmt::format("{} parts ({})", parts.size(), fmt::join(along, " x "));
     if (one_in_ > 1) sampled_ += fmt::format(", one row in {}", one_in_);
@@ -215,12 +217,12 @@ Reference::Reference(const Instance& operands, const ReferenceLimits& limits, st
         for (std::size_t i = 0; i < bases.size(); ++i) {
             const TensorSpec& spec = case_.tensors[i];
             if (!spec.present || spec.alias >= 0) continue;
-            if (is_cut(case_.contract().fields()[i], cuts_) || is_written(case_, i)) {
+            if (is_cut(case_.pattern(i), cuts_) || is_written(case_, i)) {
                 piece.memory[i].resize(static_cast<std::size_t>(bytes(spec.dtype, less.tensors[i].span())) +
                                        1);
                 bases[i] = piece.memory[i].data();
                 gather(less.tensors[i].over(bases[i], kCpu),
-                       share(source(i), case_.contract().fields()[i], cuts_, piece.part));
+                       share(source(i), case_.pattern(i), cuts_, piece.part));
             }
         }
         piece.call.resize(case_.contract().size() / sizeof(std::max_align_t) + 1);
@@ -284,7 +286,7 @@ Outcome Reference::compare_piece(const Piece& piece, const Instance& result) con
             return spec.over(base, kCpu);
         };
         const Tensor whole = view(now_[owner]), before = view(result.initial(owner));
-        const Tensor got = share(whole, f, cuts_, piece.part);
+        const Tensor got = share(whole, case_.pattern(i), cuts_, piece.part);
         const Oracle::Record* record = piece.oracle.find(Contract::tensor(piece.call.data(), f).data);
         const std::int64_t skipped =
             (static_cast<char*>(got.data) - static_cast<char*>(whole.data)) * 8 / bits(spec.dtype);

@@ -265,6 +265,11 @@ TEST(Parts, AgreeWithTheWholeCall) {
           "residual_add x=bf16[30,64] residual=bf16[30,64]", "rope x=bf16[3,5,6,16] start=7",
           "patch_im2col image=uint8[6,4,4,3] out=bf16[24,12] patch=2",
           "gemm a=bf16[30,16] b=bf16[50,16] bias=bf16[50] residual=bf16[30,50]",
+          "gemm a=fp8_e4m3[30,256] b=fp8_e4m3[300,256] a_group_scale=fp32[30,2] b_block_scale=fp32[3,2]",
+          "gemm a=bf16[30,64] b=fp4_e2m1[300,64] b_swizzled_scale=fp8_e4m3[384,4] b_scale=fp32[1]",
+          "grouped_gemm a=fp8_e4m3[3,30,256] b=fp8_e4m3[3,300,256] counts=int32[3] "
+          "a_group_scale=fp32[3,30,2] b_block_scale=fp32[3,3,2] out=bf16[3,30,300]",
+          "grouped_gemm a=bf16[30,16] b=bf16[3,50,16] group_ends=int32[3] bias=bf16[3,50] out=bf16[30,50]",
           "gemm a=bf16[2,15,16] b=bf16[50,16] gate=bf16[2,1,50] residual=bf16[2,15,1] out=bf16[2,15,50]",
           "attention q=bf16[3,5,8,16] k=bf16[3,9,4,16] v=bf16[3,9,4,16] causal=true lse=fp32"}) {
         const Case c = Case::parse(line);

@@ -236,7 +236,8 @@ TEST(PartsOfCalls, LeaveTablesWhoseRowsArePickedWhole) {
     const std::string line =
         "residual_add x=bf16[3,4,8] residual=bf16[3,4,8] gate=bf16[5,8] index=int32[3,4]";
     const Case c = Case::parse(line);
-    for (const Cut& cut : cuts_of(c)) EXPECT_THAT(cut.whole, ElementsAre("gate"));
+    const auto gate = static_cast<std::size_t>(c.contract().find_field("gate"));
+    EXPECT_FALSE(is_cut(c.pattern(gate), cuts_of(c)));
     EXPECT_EQ(part(line, {{1, 3}, {1, 4}}).find("gate=bf16[5,8]") != std::string::npos, true);
 }
 
@@ -262,10 +263,10 @@ TEST(PartsOfCalls, AreDenseWhateverTheCallIs) {
     EXPECT_EQ(part("held x=bf16[4,8]{20,2}+3", {{1, 3}}), "held x=bf16[2,8] out=bf16[2,8]");
 }
 
-// Rounds its rows in one field, its leading axes in another; the first field has none of them.
+// Fields that round its columns or its rows; the first one has neither.
 struct CutUp {
     static constexpr std::string_view kName = "cut_up";
-    Tensor maybe{}, weight{}, x{}, groups{}, padded{}, out{};
+    Tensor maybe{}, weight{}, x{}, groups{}, padded{}, wide{}, tiles{}, out{};
 
     static const Contract& contract() {
         using Op = CutUp;
@@ -279,6 +280,10 @@ struct CutUp {
                 .optional()
                 .in("padded", &Op::padded, "pad(...,8)", kFloat, "rows, and more")
                 .optional()
+                .in("wide", &Op::wide, "pad(dim,6)", kFloat, "columns, and more")
+                .optional()
+                .in("tiles", &Op::tiles, "ceil(dim/4)*2", kFloat, "two for four columns")
+                .optional()
                 .out("out", &Op::out, "... dim", kFloat, "the result")
                 .independent({"...", "dim"})
                 .tolerance("none")
@@ -289,14 +294,45 @@ struct CutUp {
 void cut_nothing(const CutUp&, Oracle&) {}
 const RegisterReference<CutUp> kCutUp{cut_nothing};
 
-TEST(PartsOfCalls, AreCutAlongNoAxisThatAFieldRounds) {
+TEST(PartsOfCalls, AreCutInStepsOfWhatAFieldRounds) {
     EXPECT_THAT(cuts("cut_up weight=fp32[8] x=fp32[3,4,8]"), ElementsAre("...=3", "...=4", "dim=8"));
     EXPECT_THAT(cuts("cut_up maybe=fp32[3,4,8] weight=fp32[8] x=fp32[3,4,8]"),
                 ElementsAre("...=3", "...=4", "dim=8"));
-    EXPECT_THAT(cuts("cut_up weight=fp32[8] x=fp32[3,4,8] groups=fp32[2]"), ElementsAre("...=3", "...=4"));
-    EXPECT_THAT(cuts("cut_up weight=fp32[8] x=fp32[3,4,8] padded=fp32[16]"), ElementsAre("dim=8"));
     EXPECT_EQ(part("cut_up weight=fp32[8] x=fp32[3,4,8]", {{0, 1}, {1, 3}, {2, 8}}),
               "cut_up weight=fp32[6] x=fp32[1,2,6] out=fp32[1,2,6]");
+    const std::string grouped = "cut_up weight=fp32[10] x=fp32[3,1,10] groups=fp32[3]";
+    EXPECT_THAT(cuts(grouped), ElementsAre("...=3", "dim=3")) << "four columns together";
+    EXPECT_EQ(part(grouped, {{0, 1}, {1, 2}}),
+              "cut_up weight=fp32[4] x=fp32[1,1,4] groups=fp32[1] out=fp32[1,1,4]");
+    EXPECT_EQ(part(grouped, {{0, 1}, {1, 3}}),
+              "cut_up weight=fp32[6] x=fp32[1,1,6] groups=fp32[2] out=fp32[1,1,6]")
+        << "the last four are two";
+    const std::string both = "cut_up weight=fp32[13] x=fp32[13] groups=fp32[4] wide=fp32[18]";
+    EXPECT_THAT(cuts(both), ElementsAre("dim=2")) << "twelve, which is four and six as well";
+    EXPECT_EQ(part(both, {{0, 1}}),
+              "cut_up weight=fp32[12] x=fp32[12] groups=fp32[3] wide=fp32[12] out=fp32[12]");
+    EXPECT_EQ(part(both, {{1, 2}}),
+              "cut_up weight=fp32[1] x=fp32[1] groups=fp32[1] wide=fp32[6] out=fp32[1]");
+}
+
+TEST(PartsOfCalls, AreCutAlongNoAxisThatNoStepSuits) {
+    EXPECT_THAT(cuts("cut_up weight=fp32[8] x=fp32[3,4,8] padded=fp32[16]"), ElementsAre("dim=8"));
+    EXPECT_THAT(cuts("cut_up weight=fp32[8] x=fp32[3,4,8] tiles=fp32[4]"), ElementsAre("...=3", "...=4"));
+    EXPECT_THAT(cuts("cut_up weight=fp32[3] x=fp32[2,3] groups=fp32[1]"), ElementsAre("...=2"))
+        << "all columns are one step";
+}
+
+// The rows of a product that are picked by their groups' ends are its own, those of groups of their own are parts.
+TEST(PartsOfCalls, OfGroupsOfRows) {
+    const std::string of = "b=fp8_e4m3[3,300,256] a_group_scale=fp32", end = " b_block_scale=fp32[3,3,2]";
+    EXPECT_THAT(cuts("grouped_gemm a=fp8_e4m3[3,9,256] " + of + "[3,9,2]" + end + " out=bf16[3,9,300]"),
+                ElementsAre("groups=3", "n=3"));
+    const std::string ends =
+        "grouped_gemm a=fp8_e4m3[20,256] " + of + "[20,2]" + end + " group_ends=int32[3] out=bf16[20,300]";
+    EXPECT_THAT(cuts(ends), ElementsAre("n=3"));
+    EXPECT_EQ(part(ends, {{2, 3}}),
+              "grouped_gemm a=fp8_e4m3[20,256] b=fp8_e4m3[3,44,256] group_ends=int32[3] "
+              "a_group_scale=fp32[20,2] b_block_scale=fp32[3,1,2] out=bf16[20,44]");
 }
 
 TEST(Contexts, LeaveOutAllButTheImplementationThatIsNamed) {
