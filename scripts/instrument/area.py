@@ -174,7 +174,7 @@ PYTHON = {
         ),
         _python("baselines", "bench/test_baselines", "bench/test_rounding", "bench/test_sample"),
         _python("task", "task/test_*"),
-        _python("skill", "integrations/test_guides"),
+        _python("skill", "integrations/test_skill"),
     )
 }
 
