@@ -135,6 +135,21 @@ def test_which_rows_are_summed_in_order_is_what_the_dispatcher_says(rows, dim):
     assert layers._in_order(False, rows, dim)
 
 
+class Bare(nn.Module):
+    """A norm that has no parameters, not even by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.eps = 1e-3
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)
+
+
+def test_a_norm_need_not_have_a_weight():
+    torch.testing.assert_close(as_layer(layers.RMSNorm, Bare(), X), Bare()(X), rtol=1e-6, atol=1e-6)
+
+
 def test_a_norm_is_tried_once(monkeypatch):
     module = Cast(1.0)
     found = layers._norm(module)
@@ -200,6 +215,12 @@ def test_rotary_functions(pairs, layout, tables, axis):
         torch.testing.assert_close(got[1], expected[1], rtol=1e-5, atol=1e-6)
     found = layers._pairs(module)
     assert found == (pairs, layout) and layers._PAIRS[module] == found
+
+
+def test_a_rotary_function_is_tried_on_the_cpu_wherever_models_are_made():
+    for device in ("meta", "cpu"):
+        with torch.device(device):
+            assert layers._pairs(rotary("half", "halves")) == ("half", "halves")
 
 
 class Other(nn.Module):

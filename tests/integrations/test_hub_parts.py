@@ -20,8 +20,8 @@ from weft.hub import _folder
 from weft.hub._elf import needed
 
 
-def elf(path: Path, names: list[str], *, offset: int = 0, after_end: bool = False) -> Path:
-    """A file with a segment that is loaded elsewhere and one of dynamic entries."""
+def elf(path: Path, names: list[str], *, begins: int = 0, after_end: bool = False) -> Path:
+    """A file with a segment that is loaded elsewhere, from `begins` on, and one of dynamic entries."""
     strings = b"\0" + b"".join(name.encode() + b"\0" for name in names) + b"later\0"
     table, entries, address = 400, 600, 0x10000
     places = [strings.index(name.encode() + b"\0") for name in names]
@@ -30,7 +30,7 @@ def elf(path: Path, names: list[str], *, offset: int = 0, after_end: bool = Fals
     dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
     kinds = [
         (4, 0, 0, 0),
-        (1, 0, address, 560),
+        (1, begins, address + begins, 560 - begins),
         (1, 560, address + 0x8000, 400),
         (2, entries, address + entries, len(dynamic)),
     ]
@@ -49,6 +49,9 @@ def elf(path: Path, names: list[str], *, offset: int = 0, after_end: bool = Fals
 def test_what_a_library_needs(tmp_path):
     assert needed(elf(tmp_path / "a.so", ["libb.so.1", "libc.so"])) == ["libb.so.1", "libc.so"]
     assert needed(elf(tmp_path / "a.so", ["libb.so.1"], after_end=True)) == ["libb.so.1"], "entries end"
+    assert needed(elf(tmp_path / "a.so", ["libb.so.1"], begins=400)) == ["libb.so.1"], (
+        "strings come first in it"
+    )
     bare = bytearray(elf(tmp_path / "a.so", []).read_bytes())
     struct.pack_into("<HH", bare, 54, 56, 2)
     (tmp_path / "bare.so").write_bytes(bare)
@@ -130,6 +133,32 @@ def test_libraries_are_followed(tmp_path, monkeypatch):
         with pytest.raises(FileExistsError) as exists:
             _folder.write(tmp_path / "out", here_only=True)
         assert str(exists.value) == f"{other.parent} is no build of weft's: it stays as it is"
+
+
+def test_tools_of_a_checkout_are_left_out(tmp_path, monkeypatch):
+    """Whatever lies in their folders, and what Python compiled; a library that lies there is not that of the build."""
+    package = tmp_path / "weft"
+    for folder in ("kept", "kept/__pycache__", "lib", *_folder.TOOLS):
+        (package / folder).mkdir(parents=True, exist_ok=True)
+        (package / folder / "file").touch()
+    (package / "__init__.py").touch()
+    monkeypatch.setattr(weft, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(_library, "PATH", elf(tmp_path / "libweft_ffi.so", []))
+    for variant in _folder.write(tmp_path / "out"):
+        copied = tmp_path / "out" / "build" / variant / "weft"
+        assert {str(path.relative_to(copied)) for path in copied.rglob("*")} == {
+            "__init__.py", "kept", "kept/file", "lib", "lib/libweft_ffi.so",
+        }  # fmt: skip
+    assert set(_folder.TOOLS) >= {
+        "baselines",
+        "bench",
+        "hub",
+        "report",
+        "skill",
+        "task",
+        "lib",
+        "__pycache__",
+    }
 
 
 def test_builds(monkeypatch):
