@@ -172,7 +172,7 @@ PYTHON = {
         _python(
             "bench", "bench/test_b*", "bench/test_rounding", "bench/test_sample", "integrations/test_models"
         ),
-        _python("baselines", "bench/test_baselines", "bench/test_rounding", "bench/test_sample"),
+        _python("baselines", "bench/test_baselines*", "bench/test_rounding", "bench/test_sample"),
         _python("task", "task/test_*"),
         _python("skill", "integrations/test_skill"),
     )
