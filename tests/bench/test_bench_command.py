@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
+import runpy
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -352,7 +355,8 @@ def test_what_is_compiled_ahead_is_shared_by_processes(
         process.waited and process.command[1:] == ["-m", "weft.bench._warm", "cpu", "a,b"]
         for process in started
     )
-    assert all(process.words["env"]["TORCHINDUCTOR_COMPILE_THREADS"] == "1" for process in started)
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    assert all(process.words["env"] == environment for process in started)
     started.clear()
     monkeypatch.setattr(Popen, "wait", lambda self: None)
     _warm.warm(LINES[:1], Options(), 4)
@@ -370,6 +374,19 @@ def test_a_process_compiles_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("weft.bench._warm.sys.stdin", SimpleNamespace(read=lambda: "\n".join(LINES)))
     _warm.main("cpu", "a,,b")
     assert compiled == [(line, Options(device="cpu", against=("a", "b")), True) for line in LINES]
+
+
+def test_a_process_is_told_its_device_and_baselines_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def lines() -> str:
+        read.append(LINES[0])
+        return LINES[0]
+
+    monkeypatch.setattr(sys, "argv", ["_warm", "cpu", "no such baseline"])
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(read=lines))
+    runpy.run_path(str(Path(_warm.__file__)), run_name="__main__")
+    assert read == [LINES[0]]
 
 
 def test_the_command_of_rows_is_a_namespace_s_alone() -> None:
