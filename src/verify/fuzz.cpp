@@ -12,10 +12,10 @@ std::uint64_t stream_of(const std::string& name) {  // every op draws its own nu
     return stream;
 }
 
-// A case that the implementation asked for takes, where one is. Some take one in two hundred.
+// A case that the implementation asked for takes, where one is drawn.
 std::optional<Case> draw_case(const OpEntry& op, const FuzzOptions& options, int index, Random& random) {
     constexpr int kOneIn = 12;  // cases
-    for (int attempt = 0; attempt < 2000; ++attempt) {
+    for (int attempt = 0; attempt < options.draws; ++attempt) {
         const bool large = index % kOneIn == kOneIn - 1;
         auto c =
             large ? generate_large(op, device_info(options.device), random, options.limits) : std::nullopt;

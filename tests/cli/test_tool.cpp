@@ -1,14 +1,16 @@
 // The tool from its command line to its exit code, in this process, with ops of the tests' own.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/command.h"
 #include "cli/pipeline.h"
-#include "io/gemma_checkpoint.h"
 #include "tests/cli/tool.h"
 #include "verify/fuzz.h"
 #include "weft/case.h"
@@ -250,13 +252,49 @@ TEST(ShowAndList, RenderContracts) {
     EXPECT_EQ(json({"show", "planted", "--json"})["fields"][1]["in_place_of"][0], "x");
     EXPECT_THAT(weft({"show", "planted", "--markdown"}).out, HasSubstr("| `out` | out | `[... dim]` |"));
     EXPECT_TRUE(json({"list", "--json"}).is_array());
+    EXPECT_THAT(weft({"list", "--json"}).out, testing::StartsWith("[\n  {\n    \""));
 }
 
+// As a table what it says as JSON.
 TEST(Doctor, AnswersForEveryPart) {
     const auto report = json({"doctor", "--json"});
     EXPECT_EQ(report["findings"].size(), 8u);
-    for (const auto& f : report["findings"]) EXPECT_FALSE(f["detail"].get<std::string>().empty());
-    EXPECT_EQ(weft({"doctor"}).code, 0);
+    const Result r = weft({"doctor"});
+    EXPECT_EQ(r.code, 0);
+    std::istringstream table(r.out);
+    std::string line;
+    for (const auto& f : report["findings"]) {
+        EXPECT_FALSE(f["detail"].get<std::string>().empty());
+        std::getline(table, line);
+        EXPECT_THAT(line, AllOf(testing::StartsWith(f["here"].get<bool>() ? "yes  " : "no  "),
+                                HasSubstr("  " + f["what"].get<std::string>() + "  "),
+                                testing::EndsWith("  " + f["detail"].get<std::string>())));
+    }
+    std::getline(table, line);
+    EXPECT_EQ(line, "");
+    EXPECT_THAT(weft({"doctor", "--json"}).out, testing::StartsWith("{\n  \""));
+}
+
+TEST(Doctor, FindsALibraryThatLoadsAndAProgramOnThePath) {
+    const auto finding = [](const std::string& what) {
+        const auto report = json({"doctor", "--json"});
+        const auto found = std::find_if(report["findings"].begin(), report["findings"].end(),
+                                        [&](const auto& f) { return f["what"] == what; });
+        return *found;
+    };
+    void* library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_LOCAL);
+    EXPECT_EQ(finding("OpenBLAS")["here"], library != nullptr);
+    if (library != nullptr) dlclose(library);
+
+    const std::string folder = testing::TempDir() + "weft_path", before = std::getenv("PATH");
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/nvcc") << "#!/bin/sh\n";
+    for (const std::string& path :
+         {folder, folder + ":" + before, "/nowhere:" + folder, "/nowhere::" + folder + ":"}) {
+        ASSERT_EQ(setenv("PATH", path.c_str(), 1), 0);
+        EXPECT_EQ(finding("nvcc")["detail"], folder + "/nvcc") << path;
+    }
+    ASSERT_EQ(setenv("PATH", before.c_str(), 1), 0);
 }
 
 TEST(Tune, WritesChoicesThatContextsRead) {
@@ -292,35 +330,6 @@ TEST(Run, DispatchesToPipelines) {
     EXPECT_EQ(weft({"run"}).code, 2);
     EXPECT_THAT(weft({"run", "--help"}).out, HasSubstr("weft run test-model"));
     EXPECT_THAT(weft({"run", "test-model", "--help"}).out, HasSubstr("--layers"));
-}
-
-TEST(Dump, WritesWhatAnOracleNeeds) {
-    const auto folder = std::filesystem::path(testing::TempDir()) / "weft_dump";
-    std::filesystem::remove_all(folder);
-    EXPECT_EQ(weft({"verify", "planted x=bf16[4,9]", "--dump", folder.string(), "--device", "cpu"}).code, 0);
-    EXPECT_TRUE(std::filesystem::exists(folder / "inputs.safetensors"));
-    EXPECT_TRUE(std::filesystem::exists(folder / "reference.safetensors"));
-    std::ifstream in(folder / "case.json");
-    const auto description = parse_json(in);
-    EXPECT_EQ(description["case"], "planted x=bf16[4,9] out=bf16[4,9]");
-    EXPECT_EQ(
-        weft({"verify", "planted", "--dump", (folder / "many").string(), "--device", "cpu", "--cases", "3"})
-            .code,
-        0);
-    EXPECT_TRUE(std::filesystem::exists(folder / "many/0002/case.json"));
-}
-
-TEST(MakeCheckpoint, WritesOneAndRefusesNonsense) {
-    const std::string path = testing::TempDir() + "/weft_small.safetensors";
-    const Result r =
-        weft({"make-checkpoint", path, "--layers", "1", "--width", "32", "--ffn", "64", "--vocab", "16",
-              "--head-dim", "8", "--query-heads", "2", "--rope-base", "500000", "--norm-eps", "1e-5"});
-    EXPECT_EQ(r.code, 0) << r.error;
-    const GemmaConfig config = gemma_config(Checkpoint(path));
-    EXPECT_EQ(config.rope_base, 500000.0f);
-    EXPECT_EQ(config.norm_eps, 1e-5f);
-    EXPECT_EQ(weft({"make-checkpoint", path, "--dtype", "int8"}).code, 2);
-    EXPECT_EQ(weft({"make-checkpoint", path, "--layers", "0"}).code, 2);
 }
 
 TEST(Completion, IsAScriptThatBashAccepts) {
@@ -359,6 +368,7 @@ TEST(Bench, OnTheHostMeasuresForTests) {
         << "the environment; weft, the card's copy, read and launch, noise: 4 times each";
     EXPECT_EQ(rows[1]["env"], rows[0]["env"]);
     EXPECT_EQ(rows[1]["cache"], "cold");
+    EXPECT_FALSE(rows[1].contains("seed")) << "which is a sample's";
     EXPECT_TRUE(rows[2]["checked"].get<bool>());
     const Result again =
         weft({"bench", "planted x=fp32[4,4]", "--device", "cpu", "--rounds", "2", "--skip-done", path});
@@ -369,6 +379,9 @@ TEST(Bench, OnTheHostMeasuresForTests) {
     const Result wrong = weft({"bench", "planted x=fp32[4,9]", "--device", "cpu", "--rounds", "2"});
     EXPECT_EQ(wrong.code, 1);
     EXPECT_THAT(wrong.out, HasSubstr("wrong: out[0,2]"));
+    const Result none = weft({"bench", "planted x=fp32[4,4]", "--device", "emulator", "--json"});
+    EXPECT_EQ(none.code, 1);
+    EXPECT_EQ(parse_json(none.out)["rows"][0]["side"], "weft") << "which no implementation takes";
     EXPECT_EQ(weft({"bench", "--device", "cpu"}).code, 2);
 }
 
