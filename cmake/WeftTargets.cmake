@@ -79,6 +79,7 @@ set_target_properties(libweft PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft VERSI
                       SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
 target_include_directories(libweft PUBLIC "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_compile_features(libweft PUBLIC cxx_std_20)
+target_compile_options(libweft PRIVATE ${WEFT_CHECKS_IN_PLACE})
 target_link_libraries(libweft PRIVATE $<BUILD_INTERFACE:weft_flags> nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 weft_precompile(libweft algorithm cmath functional memory optional string vector fmt/format.h)
 
