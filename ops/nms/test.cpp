@@ -18,6 +18,13 @@ TEST(Nms, RejectsWhatTheContractExcludes) {
                 HasSubstr("nms.scores: expected [n=5], got [4]"));
 }
 
+void kept(HostTensor& boxes, HostTensor& scores, HostTensor& keep, HostTensor& count, Device device) {
+    run(Nms{.boxes = boxes.on(device),
+            .scores = scores.on(device),
+            .keep = keep.on(device),
+            .count = count.on(device)});
+}
+
 // A chain of boxes, each of which overlaps the next: every second one is kept, and whether one is depends on all before
 // it. A kernel whose threads read each other's verdicts while they are made loses some; it also gave back places in the
 // sorted order in place of indices.
@@ -35,10 +42,7 @@ TEST(Nms, AChainOfOverlapsIsResolvedInOrder) {
             scores.set(i, kN - place);
         }
         // Neighbours share 0.6 of their union, the next but one 1/3.
-        run(Nms{.boxes = boxes.on(device),
-                .scores = scores.on(device),
-                .keep = keep.on(device),
-                .count = count.on(device)});
+        kept(boxes, scores, keep, count, device);
         EXPECT_EQ(count[0], kN / 2);
         for (int i = 0; i < kN; ++i) ASSERT_EQ(keep[i], i < kN / 2 ? 2 * i * 7 % kN : -1) << i;
     }
@@ -59,10 +63,7 @@ TEST(Nms, KeptBoxesCoverThoseFarBehindThem) {
                 boxes.set(i * 4 + 3, 1);
                 scores.set(i, kN - i);
             }
-            run(Nms{.boxes = boxes.on(device),
-                    .scores = scores.on(device),
-                    .keep = keep.on(device),
-                    .count = count.on(device)});
+            kept(boxes, scores, keep, count, device);
             EXPECT_EQ(count[0], kinds);
             for (int i = 0; i < kN; ++i) ASSERT_EQ(keep[i], i < kinds ? i : -1) << i << " of " << kinds;
         }
@@ -73,17 +74,11 @@ TEST(Nms, NoBoxesAndEmptyOnes) {
     for (const Device device : test::host_devices()) {
         HostTensor boxes(DType::fp32, {0, 4}), scores(DType::fp32, {0}), keep(DType::int32, {0}),
             count(DType::int32, {1}, {5});
-        run(Nms{.boxes = boxes.on(device),
-                .scores = scores.on(device),
-                .keep = keep.on(device),
-                .count = count.on(device)});
+        kept(boxes, scores, keep, count, device);
         EXPECT_EQ(count[0], 0);
         // Two boxes of no area at one place: 0/0 is no overlap.
         HostTensor points(DType::fp32, {2, 4}), equal(DType::fp32, {2}), both(DType::int32, {2});
-        run(Nms{.boxes = points.on(device),
-                .scores = equal.on(device),
-                .keep = both.on(device),
-                .count = count.on(device)});
+        kept(points, equal, both, count, device);
         EXPECT_EQ(count[0], 2);
         EXPECT_EQ(both[1], 1);
     }

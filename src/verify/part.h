@@ -21,8 +21,8 @@ struct Cut {
     int axis = -1;     // a named one, by its number in the contract
     int leading = -1;  // or one of those that "..." stands for
     std::int64_t length = 0;
-    std::int64_t step =
-        1;  // so many indices are only cut together: 128 where a field has one element for 128 of them
+    // So many indices are only cut together: 128 where a field has one element for 128 of them. 0: none may be.
+    std::int64_t step = 1;
     std::int64_t size = 0;  // so many steps, the last of which may be shorter
 
     // The indices of a range of steps.

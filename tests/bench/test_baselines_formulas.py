@@ -106,15 +106,8 @@ def test_what_a_peer_takes_and_what_it_does_not(name: str, taken: str, refused: 
         pytest.importorskip("jax")
     peer = {b.name: b for b in baselines.every()}[name]
     assert peer.prepare(view_of(taken)) is not None
-    read = 0
     for line in refused:
-        try:
-            case = view_of(line)
-        except ValueError:
-            continue  # no case of the contract
-        read += 1
-        assert peer.prepare(case) is None, line
-    assert read >= 2
+        assert peer.prepare(view_of(line)) is None, line
 
 
 def test_no_formula_reads_numbers_of_four_bits() -> None:

@@ -135,5 +135,15 @@ TEST(MakeCheckpoint, CutsItIntoFiles) {
     EXPECT_EQ(gemma_config(Checkpoint(folder)).layers, 2);
 }
 
+// A size that 32 bits would make small.
+TEST(MakeCheckpoint, LeavesWhatIsBelowFourGibWhole) {
+    const auto folder = fresh("weft_whole");
+    EXPECT_EQ(weft({"make-checkpoint", folder.string(), "--layers", "1", "--width", "64", "--ffn", "64",
+                    "--vocab", "64", "--head-dim", "8", "--query-heads", "2", "--shard-gib", "4.00005"})
+                  .code,
+              0);
+    EXPECT_TRUE(std::filesystem::exists(folder / "model.safetensors"));
+}
+
 }  // namespace
 }  // namespace weft
