@@ -269,7 +269,7 @@ class UserDraw {
         if (!spec.present || !other.present) return;
         switch (relation.kind) {
             case Relation::Kind::scale_of:
-                if (!kNarrow.contains(other.dtype)) spec = {};
+                if (!(kNarrow | DType::int4).contains(other.dtype)) spec = {};
                 return;
             case Relation::Kind::excludes: (f.optional && chance(50) ? other : spec) = {}; return;
             case Relation::Kind::same_dtype: spec.dtype = other.dtype; return;

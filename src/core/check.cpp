@@ -263,7 +263,7 @@ void Contract::check_relation(const void* op, const Relation& relation) const {
                                weft::name(o.dtype), weft::name(t.dtype)));
         }
         case Relation::Kind::scale_of:
-            if (kNarrow.contains(o.dtype)) return;
+            if ((kNarrow | DType::int4).contains(o.dtype)) return;
             reject(name_, field.name,
                    fmt::format("expected none, because {} is {}, which has no scale", other.name,
                                weft::name(o.dtype)));

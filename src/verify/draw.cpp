@@ -214,7 +214,9 @@ std::int64_t draw_integer(const Fill& fill, std::int64_t limit, DType dtype, boo
         case Fill::Kind::uniform:
             return static_cast<std::int64_t>(fill.low) +
                    random.below(static_cast<std::int64_t>(fill.high - fill.low) + 1);
-        default: return random.below(dtype == DType::uint8 ? 256 : 200) - (dtype == DType::uint8 ? 0 : 100);
+        default:
+            if (dtype == DType::int4) return random.below(16) - 8;
+            return random.below(dtype == DType::uint8 ? 256 : 200) - (dtype == DType::uint8 ? 0 : 100);
     }
 }
 

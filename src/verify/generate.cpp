@@ -26,6 +26,7 @@ class Draw {
         dtype_ = any_dtype(contract_.fields().front().dtypes);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
         for (const Relation& relation : contract_.relations()) relate(relation);
+        for (std::size_t i = 0; i < case_.options.size(); ++i) resize(i);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) pick(i);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
         return case_;
@@ -44,6 +45,32 @@ class Draw {
             size = option.samples.empty() ? random_.pick(contract_.sizes(option.axis))
                                           : static_cast<std::int64_t>(case_.options[i]);
             case_.options[i] = static_cast<double>(size);
+        }
+    }
+
+    // An axis that an option fixes where the dtype of no field does: which field is there is known only now.
+    void resize(std::size_t option) {
+        const int axis = contract_.options()[option].axis;
+        const auto& fields = contract_.fields();
+        if (axis < 0 ||
+            std::none_of(fields.begin(), fields.end(), [&](const Field& f) { return f.sized_axis == axis; }))
+            return;
+        matcher_.sizes.size[static_cast<std::size_t>(axis)] =
+            static_cast<std::int64_t>(case_.options[option]);
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+            const TensorSpec& spec = case_.tensors[i];
+            if (spec.present && fields[i].sized_axis == axis)
+                Contract::size_by_dtype(fields[i], spec.dtype, matcher_.sizes);
+        }
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+            TensorSpec& spec = case_.tensors[i];
+            const std::vector<AxisExpression>& axes = fields[i].pattern.axes;
+            std::vector<std::int64_t> shape;
+            if (!spec.present || std::none_of(axes.begin(), axes.end(),
+                                              [&](const AxisExpression& a) { return a.mentions(axis); }))
+                continue;
+            if (matcher_.shape(fields[i].pattern, shape) && shape != spec.shape)
+                spec.shape = shape, spec.stride.clear();
         }
     }
 
@@ -181,7 +208,7 @@ class Draw {
                 return;
             case Relation::Kind::dtype_beside: return draw_beside(relation, spec, other.dtype);
             case Relation::Kind::scale_of:
-                if (!kNarrow.contains(other.dtype)) spec = {};
+                if (!(kNarrow | DType::int4).contains(other.dtype)) spec = {};
                 return;
             case Relation::Kind::excludes:
                 if (chance(80)) (is_optional(relation.other) && chance(50) ? other : spec) = {};

@@ -243,6 +243,7 @@ TEST(Integers, ReachBothEndsOfTheirRangeAndNothingBeyond) {
     EXPECT_EQ(all(Fill::uniform(-3, 4), DType::int8), range(-3, 4));
     EXPECT_EQ(all(Fill::normal(), DType::uint8), range(0, 255));
     EXPECT_EQ(all(Fill::normal(), DType::int8), range(-100, 99));
+    EXPECT_EQ(all(Fill::normal(), DType::int4), range(-8, 7));
     EXPECT_EQ(all(Fill::normal(), DType::int32), range(-100, 99));
     const auto beyond = drawn(Fill::uniform(0x1p39, 0x1p40), DType::int64, {100});
     EXPECT_THAT(beyond, Each(AllOf(Ge(0x1p39), Le(0x1p40)))) << "no 32 bits hold them";
