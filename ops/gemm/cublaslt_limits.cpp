@@ -40,7 +40,7 @@ const char* epilogue_limits(const Gemm& op) {
 
 const char* dtype_limits(const Gemm& op, const DeviceInfo& device) {
     const DType out = op.out.dtype;
-    if (op.packed()) return "its products of fp4 are those of SM 10.0 and later";
+    if (op.packed()) return "of four bits it multiplies fp4 by fp4, on SM 10.0 and later";
     if (op.a.dtype == DType::int8) return "of int8 its results have no scales of rows";
     if (is_fp8(out)) return "it has no plan for an fp8 out (on an H200, of any size)";
     if (is_fp8(op.a.dtype)) {

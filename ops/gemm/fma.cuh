@@ -1,8 +1,8 @@
 // gemm with plain fp32 multiply-adds: for fp32 operands, and whatever else the tensor cores do not take.
 #pragma once
 
-#include "kit/narrow.cuh"
 #include "ops/gemm/epilogue.cuh"
+#include "ops/gemm/int4.cuh"
 #include "ops/gemm/problem.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -20,6 +20,11 @@ struct FmaOperand {
     // An element, times the scale of its group.
     __device__ __forceinline__ float element(int64_t row, int64_t k) const {
         const int64_t index = row * stride + k * step;
+        if (dtype == DType::int4) {
+            const int64_t place = scales.groups.at(row, k >> scales.columns_log2);
+            return (load_int4(data, index) - scales.zero(row, k)) *
+                   kit::load_as(scales.groups.dtype, scales.groups.data, place);
+        }
         const float value =
             dtype == DType::fp4_e2m1 ? kit::load_e2m1(data, index) : kit::load_as(dtype, data, index);
         return scales.groups.data == nullptr

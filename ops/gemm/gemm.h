@@ -25,6 +25,13 @@ namespace weft {
 // block-scaled instructions read them (b_swizzled_scale); b_scale is then NVFP4's second level. A code times such a scale has
 // at most six bits, so that the product of 16-bit numbers that tensor cores make of it loses nothing.
 //
+// Weights of int4 (AWQ, GPTQ, torchao) beside an a of 16 or 32 bits have a scale for each `group` columns of a row, 128, 64 or
+// 32, in fp16, bf16 or fp32, and may have a zero point: a weight is (code - zero) * scale. Checkpoints whose codes u and zero
+// points z are 0..15 have code = u - 8, which is u ^ 8 in each nibble, and zero = z - 8, so that u - z stays. A scale for all
+// of a row is one of a group stride of 0. code - zero is exact in 16 bits; tensor cores multiply it times its scale as a number
+// of a's dtype, rounded once where the scale has a's dtype too. So results are as exact as those of weights that a checkpoint
+// keeps in a's dtype. Where such a number is beyond a's dtype (fp16: 65504), results are not determined.
+//
 // gate and residual broadcast to out's rows (weft/row_map.h): the gate of a DiT's block is one row for each batch, a position
 // embedding is a residual that all batches share.
 //
@@ -46,12 +53,15 @@ struct Gemm {
     Tensor up{}, up_scale{}, up_channel_scale{}, up_bias{};
     Tensor a_group_scale{}, b_block_scale{}, up_block_scale{};
     Tensor a_swizzled_scale{}, b_group_scale{}, b_swizzled_scale{}, up_group_scale{}, up_swizzled_scale{};
+    Tensor b_group_zero{}, up_group_zero{};
     Tensor gate{}, residual{}, out_scale{}, out{};
     Activation activation = Activation::none;
     bool fast_accumulation = false;
+    std::int64_t group = 128;  // columns of int4 that share a scale
 
-    // Whether weights are codes of four bits, whose groups have scales; then a may be, too.
-    bool packed() const { return b.dtype == DType::fp4_e2m1; }
+    // Whether weights are codes of four bits, whose groups have scales; then a may be, too, of fp4_e2m1.
+    bool packed() const { return bits(b.dtype) == 4; }
+    bool whole_codes() const { return b.dtype == DType::int4; }
     // Whether scales change within a sum, but for those by which codes of four bits are made into numbers.
     bool scaled_within() const { return !packed() && (a_group_scale || b_block_scale || up_block_scale); }
 
@@ -64,7 +74,7 @@ inline std::optional<Violation> gemm_dtypes(const Gemm& op) {
     const bool same = op.a.dtype == op.b.dtype || (is_fp8(op.a.dtype) && is_fp8(op.b.dtype));
     if (same || (op.packed() && kFloat.contains(op.a.dtype))) return std::nullopt;
     return Violation{"b", "expected a's dtype " + std::string(name(op.a.dtype)) +
-                              ", or fp8 both, or fp4_e2m1 beside 16 or 32 bits, got " +
+                              ", or fp8 both, or fp4_e2m1 or int4 beside 16 or 32 bits, got " +
                               std::string(name(op.b.dtype))};
 }
 
@@ -78,28 +88,48 @@ inline std::optional<Violation> gemm_packed(const Gemm& op) {
          {Operand{"a", "a_group_scale", op.a, op.a_group_scale, op.a_swizzled_scale},
           Operand{"b", "b_group_scale", op.b, op.b_group_scale, op.b_swizzled_scale},
           Operand{"up", "up_group_scale", op.up, op.up_group_scale, op.up_swizzled_scale}}) {
-        if (!of.codes || of.codes.dtype != DType::fp4_e2m1) continue;
-        if (!of.groups && !of.swizzled)
-            return Violation{of.scale, "expected this or the swizzled one for fp4_e2m1, got neither"};
+        if (!of.codes || bits(of.codes.dtype) != 4) continue;
+        if (!of.groups && !of.swizzled) {
+            return Violation{of.scale, of.codes.dtype == DType::int4
+                                           ? "expected one for int4, got none"
+                                           : "expected this or the swizzled one for fp4_e2m1, got neither"};
+        }
         const int last = of.codes.rank - 1;
-        if (of.codes.shape[last] > 1 && of.codes.stride[last] != 1)
-            return Violation{of.name, "expected fp4_e2m1 with k contiguous, got " + to_string(of.codes)};
+        if (of.codes.shape[last] > 1 && of.codes.stride[last] != 1) {
+            return Violation{of.name, "expected " + std::string(name(of.codes.dtype)) +
+                                          " with k contiguous, got " + to_string(of.codes)};
+        }
     }
-    return std::nullopt;
+    if (op.group == 32 || op.group == 64 || op.group == 128) return std::nullopt;
+    return Violation{"group", "expected 32, 64 or 128, got " + std::to_string(op.group)};
 }
 
 // A scale of the groups of an operand of four bits, fp8_e4m3 (NVFP4) or ue8m0 (MX), which lies along the axes `axes`. `group`:
-// the axis of their columns.
+// the axis of their columns. `whole`: of those of int4, too, whose dtypes leave that axis to the option of its name.
 inline Describe<Gemm>& gemm_packed_scale(Describe<Gemm>& op, const std::string& operand,
                                          const std::string& name, Tensor Gemm::* member,
                                          const std::string& axes, const std::string& group,
-                                         const std::string& meaning, Layout layout) {
-    return op.in(operand + name, member, axes, {DType::fp8_e4m3, DType::ue8m0}, meaning)
+                                         const std::string& meaning, Layout layout, bool whole = false) {
+    constexpr DTypeSet kOfFp4{DType::fp8_e4m3, DType::ue8m0};
+    DTypeChoices beside = {{DType::fp4_e2m1, {DType::fp8_e4m3, DType::ue8m0}}};
+    if (whole) beside.push_back({DType::int4, {DType::bf16, DType::fp16, DType::fp32}});
+    return op.in(operand + name, member, axes, whole ? kOfFp4 | kFloat : kOfFp4, meaning)
         .optional()
         .layout(layout)
         .sizes_by_dtype(group, family::group_sizes({DType::fp8_e4m3, DType::ue8m0}))
-        .dtype_beside(operand, {{DType::fp4_e2m1, {DType::fp8_e4m3, DType::ue8m0}}})
+        .dtype_beside(operand, std::move(beside))
         .fill(Fill::scale());
+}
+
+// What is subtracted from the codes of int4 of a group, before they are multiplied by its scale.
+inline void gemm_group_zero(Describe<Gemm>& op, const std::string& weights, Tensor Gemm::* member) {
+    op.in(weights + "_group_zero", member, "n ceil(k/group)", DType::int8,
+          "what is subtracted from each code of a group of int4; absent: 0")
+        .optional()
+        .layout(Layout::dense)
+        .needs(weights + "_group_scale")
+        .dtype_beside(weights, {{DType::int4, {DType::int8}}})
+        .fill(Fill::uniform(-8, 8));
 }
 
 inline void gemm_packed_scales(Describe<Gemm>& op) {
@@ -115,8 +145,9 @@ inline void gemm_packed_scales(Describe<Gemm>& op) {
         };
         gemm_packed_scale(
             op, weights, "_group_scale", linear, "n ceil(k/group)", "group",
-            "what each 16 columns of a row of fp4_e2m1 are multiplied by, or with ue8m0 each 32",
-            Layout::strided);
+            "what each 16 columns of a row of fp4_e2m1 are multiplied by, with ue8m0 each 32, of int4 each "
+            "`group`",
+            Layout::strided, true);
         alike();
         gemm_packed_scale(op, weights, "_swizzled_scale", swizzled, "pad(n,128) pad(ceil(k/group),4)",
                           "group", tiles + weights + "_group_scale", Layout::dense)
@@ -125,11 +156,13 @@ inline void gemm_packed_scales(Describe<Gemm>& op) {
     };
     of_weights("b", &Gemm::b_group_scale, &Gemm::b_swizzled_scale);
     of_weights("up", &Gemm::up_group_scale, &Gemm::up_swizzled_scale);
+    gemm_group_zero(op, "b", &Gemm::b_group_zero);
+    gemm_group_zero(op, "up", &Gemm::up_group_zero);
     op.require(gemm_packed);
 }
 
 inline void gemm_up(Describe<Gemm>& op) {
-    op.in("up", &Gemm::up, "n k", kFloat | kNarrow,
+    op.in("up", &Gemm::up, "n k", kFloat | kNarrow | DType::int4,
           "weights of the product that the activation's value gates")
         .optional()
         .layout(Layout::strided)
@@ -233,7 +266,8 @@ inline const Contract& Gemm::contract() {
             "out = (act(a_scale * b_scale * (a @ b.T) + bias) [* (a_scale * up_scale * (a @ up.T) + "
             "up_bias)] * gate + residual) / out_scale")
             .in("a", &Gemm::a, "... k", kOperand, "activations")
-            .in("b", &Gemm::b, "n k", kOperand, "weights; a [k, n] matrix is passed as its transposed view")
+            .in("b", &Gemm::b, "n k", kOperand | DType::int4,
+                "weights; a [k, n] matrix is passed as its transposed view")
             .layout(Layout::strided)
             .with(detail::gemm_scales)
             .in("bias", &Gemm::bias, "n", kFloat, "added before the activation")
@@ -256,6 +290,8 @@ inline const Contract& Gemm::contract() {
             .option(
                 "fast_accumulation", &Gemm::fast_accumulation,
                 "fp8: let the tensor cores keep their short accumulator over all of k (faster, less exact)")
+            .option("group", &Gemm::group, 32, 128, "columns of int4 that share a scale: 32, 64 or 128",
+                    {128, 64, 32})
             .sizes("n", {1, 2, 7, 8, 15, 16, 24, 31, 40, 63, 64, 65, 72, 96, 128, 129, 136, 200, 256})
             .sizes("k",
                    {1, 2, 5, 8, 15, 16, 17, 32, 48, 63, 64, 65, 96, 100, 128, 130, 192, 256, 400, 513, 1024})
@@ -268,7 +304,9 @@ inline const Contract& Gemm::contract() {
                 "fp32 "
                 "accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 "
                 "accumulator keeps until it is promoted to fp32; fast_accumulation adds 2^-8 of every 32nd "
-                "partial sum; scales of groups and blocks add 4 * 2^-24. gelu_tanh into 16 or 8 bits: tanh "
+                "partial sum; scales of groups and blocks add 4 * 2^-24; int4 beside 16 bits adds the "
+                "rounding of a weight to a's dtype, 2^-8 (bf16) or 2^-11 (fp16), twice where its scale has "
+                "another. gelu_tanh into 16 or 8 bits: tanh "
                 "to 2^-11 relative, as the hardware's "
                 "instruction gives it. up and gate: each factor's error times the other, and 2^-24 of the "
                 "product. A residual beside a 16-bit out, without a gate: the product may be rounded to "

@@ -153,9 +153,9 @@ class PackedSteps {
     __device__ __forceinline__ void put(char* slots, int64_t step, int64_t end) const {
         each(slots, end - step, [&](int i, char* slot) {
             const int64_t left = args_.packed_b.length - (step + i) * kDepth;
-            B::Part::template put<T>(slot + Shape::kABytes, b_[i], args_.packed_b.groups.dtype, left);
+            B::Part::template put<T>(slot + Shape::kABytes, b_[i], args_.packed_b.groups().dtype, left);
             if (args_.packed_a.data != nullptr)
-                A::Part::template put<T>(slot, a_[i], args_.packed_a.groups.dtype, left);
+                A::Part::template put<T>(slot, a_[i], args_.packed_a.groups().dtype, left);
         });
     }
     __device__ __forceinline__ static void multiply(Sums<Shape>& sums, char* slots, int64_t steps) {

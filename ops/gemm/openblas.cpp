@@ -65,8 +65,8 @@ void widen_rows(std::vector<float>& to, const Tensor& from, const gemm::ScalesAl
         if (scales.groups.data == nullptr) continue;
         for (std::int64_t i = 0, end; i < length; i = end) {
             end = std::min(length, i + scales.columns());
-            const float scale = scales.at(row, i);
-            for (std::int64_t j = i; j < end; ++j) out[j] *= scale;
+            const float scale = scales.at(row, i), zero = scales.zero(row, i);
+            for (std::int64_t j = i; j < end; ++j) out[j] = (out[j] - zero) * scale;
         }
     }
 }

@@ -19,10 +19,13 @@ def oracle(inputs: dict, options: dict) -> dict:
         rows = numbers.reshape(math.prod(numbers.shape[:-1]), numbers.shape[-1])  # k may be 0
         if (blocks := inputs.get(f"{name}_block_scale")) is not None:
             rows = rows * blocks.repeat(128, 0)[: rows.shape[0]].repeat(128, 1)[:, : rows.shape[1]]
+        count = options["group"] if dtypes[name] == "int4" else 0
+        if (zeros := inputs.get(f"{name}_group_zero")) is not None:
+            rows = rows - by_group(zeros, "int8", False, *rows.shape, count=count)
         for field in (f"{name}_group_scale", f"{name}_swizzled_scale"):
             if field in inputs:
                 tiles = field == f"{name}_swizzled_scale"
-                rows = rows * by_group(inputs[field], dtypes[field], tiles, *rows.shape)
+                rows = rows * by_group(inputs[field], dtypes[field], tiles, *rows.shape, count=count)
         return rows.reshape(numbers.shape)
 
     a = operand("a") * scale("a_scale")

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kit/mma_tile.cuh"
-#include "kit/narrow.cuh"
+#include "ops/gemm/int4.cuh"
 #include "ops/gemm/problem.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -15,26 +15,46 @@ struct PackedOperand {
     int64_t rows, length, stride;
     bool words;  // every row begins at a multiple of four bytes
     bool plain;  // and consists of such, and 32 bits count the bytes: loads need no branches
-    GroupScales groups;
+    gemm::ScalesAlong scales;
+
+    constexpr const GroupScales& groups() const { return scales.groups; }
 };
 
 // Of codes of four bits; nothing of other operands.
 inline PackedOperand packed_operand(const Tensor& t, int64_t rows, int64_t length, int64_t stride,
                                     const gemm::ScalesAlong& scales) {
-    if (!t || t.dtype != DType::fp4_e2m1) return {};
+    if (!t || bits(t.dtype) != 4) return {};
     const bool words = kit::rows_aligned(t, 8);
     return {.data = t.data,
             .rows = rows,
             .length = length,
             .stride = stride,
             .words = words,
-            .plain = words && gemm::plain_codes(rows, length, stride, scales.groups),
-            .groups = scales.groups};
+            .plain = words && gemm::plain_codes(rows, length, stride, scales),
+            .scales = scales};
 }
 
-// Eight neighbours of a row and the scale of their group, as they are stored.
+// How codes are made into numbers: e2m1 by the dtype of its scales, int4 by one that is known where a kernel runs.
+enum class Codes { none, nv, mx, whole };
+__host__ __device__ __forceinline__ Codes codes_of(DType scales) {
+    return scales == DType::ue8m0 ? Codes::mx : scales == DType::fp8_e4m3 ? Codes::nv : Codes::whole;
+}
+
+// Eight neighbours of a row and the scale of their group, as they are stored, and its zero point.
 struct PackedEight {
     uint32_t codes = 0, scale = 0;
+    int32_t zero = 0;
+
+    // As numbers. `scales`: their dtype.
+    template <class T, Codes kCodes>
+    __device__ __forceinline__ uint4 numbers(DType scales) const {
+        if constexpr (kCodes == Codes::whole) {
+            return scaled_int4(codes, static_cast<float>(zero), int4_scale<T>(scales, scale));
+        } else {
+            constexpr DType kScales = kCodes == Codes::mx ? DType::ue8m0 : DType::fp8_e4m3;
+            return kit::scaled_e2m1(codes, kit::from_float<T>(kit::scale_value(kScales, scale)));
+        }
+    }
 };
 
 // The eight from `at` on, a multiple of eight. Beyond the row's end, and beyond the last row, they are zeros.
@@ -51,7 +71,10 @@ __device__ __forceinline__ PackedEight load_packed(const PackedOperand& from, in
             if (2 * i < left) eight.codes |= uint32_t{source[i]} << 8 * i;
         }
     }
-    eight.scale = kit::load_scale_bits(from.groups, row, at);
+    const int64_t group = at >> from.scales.columns_log2;
+    const int64_t place = from.groups().at(row, group);
+    with_scale_bits(from.groups(), [&](const auto* scales) { eight.scale = scales[place]; });
+    if (from.scales.zeros != nullptr) eight.zero = from.scales.zeros[row * from.groups().groups + group];
     return eight;
 }
 
@@ -97,18 +120,22 @@ struct PackedPart {
     __device__ __forceinline__ static void put(char* panel, const Eights& eights, DType scales,
                                                int64_t left) {
         const uint32_t there = chunk() * 8 < left ? ~0u : 0u;
-        scales == DType::ue8m0 ? put_as<T, DType::ue8m0>(panel, eights, there)
-                               : put_as<T, DType::fp8_e4m3>(panel, eights, there);
+        switch (codes_of(scales)) {
+            case Codes::mx: return put_as<T, Codes::mx>(panel, eights, scales, there);
+            case Codes::whole: return put_as<T, Codes::whole>(panel, eights, scales, there);
+            default: return put_as<T, Codes::nv>(panel, eights, scales, there);
+        }
     }
 
    private:
-    template <class T, DType kScales>
-    __device__ __forceinline__ static void put_as(char* panel, const Eights& eights, uint32_t there) {
+    template <class T, Codes kCodes>
+    __device__ __forceinline__ static void put_as(char* panel, const Eights& eights, DType scales,
+                                                  uint32_t there) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            const T scale = kit::from_float<T>(kit::scale_value(kScales, eights[i].scale & there));
+            const PackedEight eight{eights[i].codes & there, eights[i].scale & there, eights[i].zero};
             kit::store(reinterpret_cast<uint4*>(panel + kit::panel_offset(first_row() + i * kApart, chunk())),
-                       kit::scaled_e2m1(eights[i].codes & there, scale));
+                       eight.template numbers<T, kCodes>(scales));
         }
     }
 };
@@ -147,37 +174,44 @@ class PlainPacked {
     __device__ __forceinline__ PlainPacked(const PackedOperand& first, const PackedOperand& second,
                                            bool turns, int64_t row)
         : last_column_(static_cast<uint32_t>(first.length) - 8),
-          group_log2_(first.groups.dtype == DType::ue8m0 ? 5 : 4),
+          group_log2_(first.scales.columns_log2),
           codes_(static_cast<const uint8_t*>(Part::other(turns) ? second.data : first.data)),
-          scales_(static_cast<const uint8_t*>(Part::other(turns) ? second.groups.data : first.groups.data)),
-          places_(first.groups) {
-        if (Part::other(turns)) places_ = ScalePlaces(second.groups);
+          groups_(Part::other(turns) ? second.groups() : first.groups()),
+          zeros_(Part::other(turns) ? second.scales.zeros : first.scales.zeros),
+          places_(groups_) {
         const auto row_bytes = static_cast<uint32_t>((Part::other(turns) ? second.stride : first.stride) / 2);
 #pragma unroll
         for (int i = 0; i < Part::kCount; ++i) {
             const auto r = static_cast<uint32_t>(min(row + Part::row(turns, i), first.rows - 1));
             rows_[i] = r * row_bytes, scale_rows_[i] = places_.of_row(r);
+            if (zeros_ != nullptr) zero_rows_[i] = r * static_cast<uint32_t>(groups_.groups);
         }
     }
 
     // From column `at` on.
     __device__ __forceinline__ void fetch(typename Part::Eights& eights, int64_t at) const {
         const uint32_t column = min(static_cast<uint32_t>(at) + Part::chunk() * 8, last_column_);
-        const uint8_t *codes = codes_ + column / 2,
-                      *scales = scales_ + places_.of_group(column >> group_log2_);
+        const uint32_t group = column >> group_log2_, place = places_.of_group(group);
+        const uint8_t* codes = codes_ + column / 2;
+        with_scale_bits(groups_, [&](const auto* scales) {
 #pragma unroll
-        for (int i = 0; i < Part::kCount; ++i) {
-            eights[i].codes = kit::load(reinterpret_cast<const uint32_t*>(codes + rows_[i]));
-            eights[i].scale = scales[scale_rows_[i]];
-        }
+            for (int i = 0; i < Part::kCount; ++i) {
+                eights[i].codes = kit::load(reinterpret_cast<const uint32_t*>(codes + rows_[i]));
+                eights[i].scale = scales[scale_rows_[i] + place];
+                if (sizeof(*scales) > 1 && zeros_ != nullptr) eights[i].zero = zeros_[zero_rows_[i] + group];
+            }
+        });
     }
 
    private:
     uint32_t last_column_;  // in which eight may begin
     int group_log2_;
-    const uint8_t *codes_, *scales_;
+    const uint8_t* codes_;
+    GroupScales groups_;
+    const int8_t* zeros_;
     ScalePlaces places_;
-    uint32_t rows_[Part::kCount], scale_rows_[Part::kCount];  // where they begin, in bytes
+    // Where they begin, in bytes, and their scales and zero points, in elements.
+    uint32_t rows_[Part::kCount], scale_rows_[Part::kCount], zero_rows_[Part::kCount];
 };
 
 }  // namespace

@@ -72,8 +72,11 @@ const char* whole_decline(const Gemm& op) {
 const char* mma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.a.dtype == DType::fp32) return "fp32 operands: the tensor cores would round them";
     if (device.arch < 80) return "mma.sync of bf16 needs SM 8.0";
-    if (op.packed() && op.a.dtype == DType::fp16 && scales_are(op, DType::ue8m0))
-        return "fp16 does not hold every code times a scale of MX";
+    if (op.packed() && op.a.dtype == DType::fp16) {
+        if (scales_are(op, DType::ue8m0)) return "fp16 does not hold every code times a scale of MX";
+        if (op.whole_codes() && !scales_are(op, DType::fp16))
+            return "fp16 does not hold every scale of bf16 or fp32";
+    }
     if (!is_fp8(op.a.dtype)) return whole_decline(op);
     if (device.arch < 89) return "mma.sync of fp8 needs SM 8.9";
     if (op.a.dtype != DType::fp8_e4m3 || op.b.dtype != DType::fp8_e4m3)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
 #include "ops/gemm/gemm.h"
 #include "weft/row_map.h"
@@ -62,22 +63,38 @@ inline WeightStrides weight_strides(const Tensor& t) {
     return s;
 }
 
-// The scales of an operand that change along k, and how many of its rows share them; `data` is null where there are none.
+// The scales of an operand that change along k, and how many of its rows and columns share one; `data` is null where there are
+// none.
 struct ScalesAlong {
     GroupScales groups;
-    int rows = 1;
+    int rows = 1, columns_log2 = 0;
+    const std::int8_t* zeros = nullptr;  // of each group: what is subtracted from its codes of int4, dense
 
-    // The columns that share one.
-    int columns() const { return group_columns(groups.dtype); }
+    constexpr int columns() const { return 1 << columns_log2; }
     float at(std::int64_t row, std::int64_t k) const {
         if (groups.data == nullptr) return 1.0f;
-        const std::int64_t place = groups.at(row / rows, k / columns());
+        const std::int64_t place = groups.at(row / rows, k >> columns_log2);
         return static_cast<float>(load_element(groups.dtype, groups.data, place));
     }
+    constexpr float zero(std::int64_t row, std::int64_t k) const {
+        return zeros == nullptr ? 0.0f : zeros[row * groups.groups + (k >> columns_log2)];
+    }
 };
+inline int log2_of(int columns) { return std::countr_zero(static_cast<unsigned>(columns)); }
 inline ScalesAlong scales_along(const Tensor& linear, const Tensor& swizzled, std::int64_t rows,
                                 std::int64_t k) {
-    return {group_scales(linear, swizzled, rows, k), 1};
+    const GroupScales groups = group_scales(linear, swizzled, rows, k);
+    return {groups, 1, groups.data == nullptr ? 0 : log2_of(group_columns(groups.dtype))};
+}
+// Of codes of int4, whose scales' dtype does not say how many columns share one.
+inline ScalesAlong scales_of_int4(const Tensor& codes, const Tensor& scales, const Tensor& zeros,
+                                  std::int64_t columns) {
+    GroupScales groups{.data = scales.data, .dtype = scales.dtype, .rows = codes.dim(0)};
+    groups.groups = groups.padded_groups = scales.dim(1);
+    groups.padded_rows = groups.rows;
+    groups.row_stride = groups.rows > 1 ? scales.stride[0] : 0;
+    groups.group_stride = groups.groups > 1 ? scales.stride[1] : 0;
+    return {groups, 1, log2_of(static_cast<int>(columns)), zeros ? zeros.as<const std::int8_t>() : nullptr};
 }
 inline ScalesAlong scales_of_a(const Gemm& op) {
     const std::int64_t k = op.b.dim(1);
@@ -86,22 +103,28 @@ inline ScalesAlong scales_of_a(const Gemm& op) {
 // Of b, and of up.
 inline ScalesAlong scales_of_weights(const Tensor& codes, const Tensor& block, const Tensor& linear,
                                      const Tensor& swizzled) {
-    if (block) return {group_scales(block, {}, 0, 0), kScaleRows};
+    if (block) return {group_scales(block, {}, 0, 0), kScaleRows, log2_of(kScaleColumns)};
     return codes ? scales_along(linear, swizzled, codes.dim(0), codes.dim(1)) : ScalesAlong{};
 }
 inline ScalesAlong scales_of_b(const Gemm& op) {
+    if (op.whole_codes()) return scales_of_int4(op.b, op.b_group_scale, op.b_group_zero, op.group);
     return scales_of_weights(op.b, op.b_block_scale, op.b_group_scale, op.b_swizzled_scale);
 }
 inline ScalesAlong scales_of_up(const Gemm& op) {
+    if (op.whole_codes() && op.up)
+        return scales_of_int4(op.up, op.up_group_scale, op.up_group_zero, op.group);
     return scales_of_weights(op.up, op.up_block_scale, op.up_group_scale, op.up_swizzled_scale);
 }
 
-// Whether rows of codes of four bits, which begin at whole words, consist of such, and 32 bits count their bytes and scales.
+// Whether rows of codes of four bits, which begin at whole words, consist of such, and 32 bits count their bytes, scales and
+// zero points.
 inline bool plain_codes(std::int64_t rows, std::int64_t length, std::int64_t stride,
-                        const GroupScales& scales) {
+                        const ScalesAlong& scales) {
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    const std::int64_t last = (length - 1) >> scales.columns_log2;  // of a row's groups
     return length > 0 && length % 8 == 0 && rows <= kMost && ((rows - 1) * stride + length) / 2 <= kMost &&
-           scales.at(rows - 1, (length - 1) / group_columns(scales.dtype)) <= kMost;
+           scales.groups.at(rows - 1, last) <= kMost &&
+           (scales.zeros == nullptr || rows * (last + 1) <= kMost);
 }
 
 inline Problem problem(const Gemm& op) {

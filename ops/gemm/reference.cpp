@@ -13,12 +13,12 @@ using gemm::Value;
 double at(const Tensor& t, std::int64_t index) { return load_element(t.dtype, t.data, index); }
 double scalar(const Tensor& t) { return t ? at(t, 0) : 1.0; }
 
-// k elements of row `row` of an operand, whose elements begin at `begin` and are `step` apart, times the scales of their groups.
+// k elements of row `row` of an operand, from `begin` on and `step` apart, less their groups' zero points, times their scales.
 std::vector<double> row_of(const Tensor& t, std::int64_t row, std::int64_t begin, std::int64_t step,
                            std::int64_t k, const gemm::ScalesAlong& scales) {
-    std::vector<double> elements(static_cast<std::size_t>(k));
+    std::vector<double> elements;
     for (std::int64_t i = 0; i < k; ++i)
-        elements[static_cast<std::size_t>(i)] = at(t, begin + i * step) * scales.at(row, i);
+        elements.push_back((at(t, begin + i * step) - scales.zero(row, i)) * scales.at(row, i));
     return elements;
 }
 std::vector<double> weights_of(const Tensor& t, const gemm::ScalesAlong& scales, std::int64_t n) {
@@ -49,16 +49,17 @@ void reference(const Gemm& op, Oracle& oracle) {
                                   up = op.up ? weights_of(op.up, up_scales, n) : b;
         const double b_scale = scale_of(op.b_channel_scale, op.b_scale, n),
                      up_scale = scale_of(op.up_channel_scale, op.up_scale, n);
+        const bool holds = !gemm::beyond(op, b) && !gemm::beyond(op, up);
         for (std::int64_t m = 0; m < p.m; ++m) {
             if (!oracle.wants(m * p.n + n)) continue;
             const double* row = a[static_cast<std::size_t>(m)].data();
             const double scale = scale_of(op.a_token_scale, op.a_scale, m);
             const Value x = product(op, row, b, scale * b_scale, op.bias, n, oracle.hardware());
             Value y = activated(op, x, oracle.hardware());
-            bool determined = true;
+            bool determined = holds;
             if (op.up) {
                 const Value gated = product(op, row, up, scale * up_scale, op.up_bias, n, oracle.hardware());
-                determined = !undetermined(y, gated);
+                determined = determined && !undetermined(y, gated);
                 y = times(y, gated);
             }
             if (op.gate) {

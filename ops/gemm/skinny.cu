@@ -11,9 +11,9 @@ SkinnyOperand skinny_operand(const Tensor& t, int64_t rows, int64_t stride) {
     return {static_cast<const char*>(t.data), bytes(t.dtype, stride), static_cast<int>(rows)};
 }
 
-template <class T, int kTokenTiles, DType kScales>
+template <class T, int kTokenTiles, Codes kCodes>
 void launch_tiles(const SkinnyArguments& args, unsigned blocks, Context& context) {
-    kit::launch("gemm_skinny", gemm_skinny<T, kTokenTiles, kScales>,
+    kit::launch("gemm_skinny", gemm_skinny<T, kTokenTiles, kCodes>,
                 {.grid = blocks,
                  .block = SkinnyConfig::kWarps * 32,
                  .cluster = static_cast<unsigned>(args.config.splits),
@@ -22,20 +22,23 @@ void launch_tiles(const SkinnyArguments& args, unsigned blocks, Context& context
                 context.stream(), args);
 }
 
-template <class T, DType kScales>
-void launch_scales(const SkinnyArguments& args, unsigned blocks, Context& context) {
-    args.config.token_tiles == 1 ? launch_tiles<T, 1, kScales>(args, blocks, context)
-                                 : launch_tiles<T, 2, kScales>(args, blocks, context);
+template <class T, Codes kCodes>
+void launch_codes(const SkinnyArguments& args, unsigned blocks, Context& context) {
+    args.config.token_tiles == 1 ? launch_tiles<T, 1, kCodes>(args, blocks, context)
+                                 : launch_tiles<T, 2, kCodes>(args, blocks, context);
 }
 
 // Of weights of four bits. fp16 does not meet scales of MX.
 template <class T>
 void launch_packed(const SkinnyArguments& args, unsigned blocks, Context& context) {
-    if constexpr (std::is_same_v<T, kit::bf16>) {
-        if (args.first_scales.dtype == DType::ue8m0)
-            return launch_scales<T, DType::ue8m0>(args, blocks, context);
+    if constexpr (sizeof(T) == 2) {
+        const Codes codes = codes_of(args.first_scales.groups.dtype);
+        if constexpr (std::is_same_v<T, kit::bf16>) {
+            if (codes == Codes::mx) return launch_codes<T, Codes::mx>(args, blocks, context);
+        }
+        codes == Codes::whole ? launch_codes<T, Codes::whole>(args, blocks, context)
+                              : launch_codes<T, Codes::nv>(args, blocks, context);
     }
-    if constexpr (sizeof(T) == 2) launch_scales<T, DType::fp8_e4m3>(args, blocks, context);
 }
 
 }  // namespace
@@ -44,12 +47,12 @@ void launch_gemm_skinny(const Gemm& op, Context& context) {
     const gemm::Problem p = gemm::problem(op);
     const SkinnyConfig config = gemm::skinny_config(op, context.info());
     const SkinnyOperand b = skinny_operand(op.b, p.n, p.b.row);
-    const GroupScales scales = op.packed() ? gemm::scales_of_b(op).groups : GroupScales{};
+    const gemm::ScalesAlong scales = op.packed() ? gemm::scales_of_b(op) : gemm::ScalesAlong{};
     const SkinnyArguments args{.tokens = skinny_operand(op.a, p.m, p.a_stride),
                                .first = b,
                                .second = op.up ? skinny_operand(op.up, p.n, p.up.row) : b,
                                .first_scales = scales,
-                               .second_scales = op.packed() && op.up ? gemm::scales_of_up(op).groups : scales,
+                               .second_scales = op.packed() && op.up ? gemm::scales_of_up(op) : scales,
                                .epilogue = epilogue_of(op, p),
                                .row_bytes = static_cast<int>(bytes(op.b.dtype, p.k)),
                                .config = config};
@@ -58,7 +61,7 @@ void launch_gemm_skinny(const Gemm& op, Context& context) {
     kit::with_one_of<kit::bf16, kit::half, kit::e4m3, std::int8_t>(op.a.dtype, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         op.packed() ? launch_packed<T>(args, blocks, context)
-                    : launch_scales<T, DType::fp32>(args, blocks, context);
+                    : launch_codes<T, Codes::none>(args, blocks, context);
     });
 }
 

@@ -88,9 +88,9 @@ __device__ __forceinline__ void add_sharers(float* parked, int apart, int sharer
 // Mapping: a cluster of `splits` blocks for every row_warps · 32 rows of weights; a warp has 32 of them and its part of k.
 //          The parts' sums meet in shared memory and are added in order (deterministic).
 // Traffic: every weight once, past L1; the tokens once a block, from L2; bound by the memory.
-// Needs:   256 threads; the config's floats of dynamic shared memory; rows of whole, aligned 16 bytes. kScales: the dtype of the
-//          scales of weights of four bits, whose rows consist of 32 codes each; fp32: weights have T.
-template <class T, int kTokenTiles, DType kScales>
+// Needs:   256 threads; the config's floats of dynamic shared memory; rows of whole, aligned 16 bytes. kCodes: of weights of
+//          four bits, whose rows consist of 32 codes each; none: weights have T.
+template <class T, int kTokenTiles, Codes kCodes>
 __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBlocks)
     gemm_skinny(const __grid_constant__ SkinnyArguments args) {
     constexpr int kTokens = kTokenTiles * 8, kWarpRows = SkinnyConfig::kWarpRows;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
     const int warp_features = args.epilogue.gated ? kWarpRows / 2 : kWarpRows;
     const int block_features = config.row_warps * warp_features, rows = warp / sharers;
     const int feature = block * block_features + rows * warp_features;
-    constexpr bool kPacked = kScales != DType::fp32;
+    constexpr bool kPacked = kCodes != Codes::none;
     constexpr int kChunk =
         kPacked ? SkinnyConfig::packed_chunk_bytes() : SkinnyConfig::chunk_bytes(kTokenTiles);
     const Span span(args.row_bytes, kChunk, rank * sharers + warp % sharers, config.k_parts());
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
     kit::dependents_launch();
     SkinnySums<kTokenTiles, kit::Accumulator<T>> sums = {};
     if constexpr (kPacked) {
-        multiply_packed_span<T, kTokenTiles, kScales>(sums, args, feature, span);
+        multiply_packed_span<T, kTokenTiles, kCodes>(sums, args, feature, span);
     } else {
         multiply_span<T>(sums, args, feature, span);
     }

@@ -5,7 +5,6 @@
 #include "kit/ptx/mma.cuh"
 #include "ops/gemm/parked.cuh"
 #include "ops/gemm/skinny.h"
-#include "weft/narrow.h"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -24,7 +23,7 @@ struct SkinnyOperand {
 
 struct SkinnyArguments {
     SkinnyOperand tokens, first, second;  // a warp's upper and lower 16 rows: of b both, or gated of b and up
-    GroupScales first_scales, second_scales;  // where these are codes of four bits
+    gemm::ScalesAlong first_scales, second_scales;  // where these are codes of four bits
     Epilogue epilogue;
     int row_bytes;  // of weights, along k
     SkinnyConfig config;

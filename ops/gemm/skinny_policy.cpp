@@ -25,8 +25,8 @@ std::int64_t chunks(const Gemm& op, int token_tiles) {
 // Whether the scales of 32 neighbours along k are one load.
 bool whole_scales(const ScalesAlong& scales, const Tensor& codes, const WeightStrides& strides) {
     const GroupScales& groups = scales.groups;
-    if (!plain_codes(codes.dim(0), codes.dim(1), strides.row, groups)) return false;
-    if (groups.dtype == DType::ue8m0) return true;
+    if (!plain_codes(codes.dim(0), codes.dim(1), strides.row, scales)) return false;
+    if (scales.columns() >= 32) return true;
     return reinterpret_cast<std::uintptr_t>(groups.data) % 2 == 0 &&
            (groups.swizzled ||
             (groups.group_stride == 1 && (codes.dim(0) <= 1 || groups.row_stride % 2 == 0)));

@@ -30,10 +30,9 @@ TEST(Gemm, RejectsWhatTheContractExcludes) {
     EXPECT_THAT(rejection("gemm a=bf16[4,16] out=bf16[4,8]"), HasSubstr("gemm.b: is required"));
     EXPECT_THAT(rejection("gemm a=int32[4,16] b=bf16[8,16] out=bf16[4,8]"),
                 HasSubstr("gemm.a: expected dtype fp32"));
-    EXPECT_THAT(
-        rejection("gemm a=bf16[4,16] b=fp16[8,16] out=bf16[4,8]"),
-        HasSubstr(
-            "gemm.b: expected a's dtype bf16, or fp8 both, or fp4_e2m1 beside 16 or 32 bits, got fp16"));
+    EXPECT_THAT(rejection("gemm a=bf16[4,16] b=fp16[8,16] out=bf16[4,8]"),
+                HasSubstr("gemm.b: expected a's dtype bf16, or fp8 both, or fp4_e2m1 or int4 beside 16 or 32 "
+                          "bits, got fp16"));
     EXPECT_THAT(rejection("gemm a=fp8_e4m3[4,16] b=bf16[8,16] out=bf16[4,8]"),
                 HasSubstr("gemm.b: expected a's dtype"));
     EXPECT_THAT(rejection("gemm a=bf16[4,16] b=bf16[8,15] out=bf16[4,8]"),

@@ -78,9 +78,10 @@ TEST(GemmPacked, KernelsThatReadOperandsAsTheyLieDecline) {
 TEST(GemmPacked, PlainCodesAreWholeWordsThat32BitsCount) {
     const auto plain = [](std::int64_t rows, std::int64_t length, std::int64_t stride,
                           std::int64_t scale_stride) {
-        GroupScales scales;
-        scales.dtype = DType::fp8_e4m3;
-        scales.row_stride = scale_stride;
+        gemm::ScalesAlong scales;
+        scales.groups.dtype = DType::fp8_e4m3;
+        scales.groups.row_stride = scale_stride;
+        scales.columns_log2 = 4;
         return gemm::plain_codes(rows, length, stride, scales);
     };
     EXPECT_TRUE(plain(10, 8, 8, 1));

@@ -1,8 +1,10 @@
 // How far a correct gemm may be from the exact one: sums and what follows them, each with its error.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "ops/gemm/gemm.h"
 #include "weft/oracle.h"
@@ -30,6 +32,21 @@ inline constexpr double kFp8Error = 0x1p-9;
 inline constexpr std::int64_t kFp8Step = 32;
 inline constexpr double kFp8StepError = 0x1p-8;
 
+// Weights of int4 beside 16 bits become numbers of a's dtype, each half an ulp off, and so does their scale before, where it
+// has another dtype. (code - zero is exact; a product with a scale of fp16 is a multiple of the smallest fp16 number, so that
+// none of fp16 falls below it; fp16 meets no other scales there.)
+inline double weight_error(const Gemm& op) {
+    if (!op.whole_codes() || op.a.dtype == DType::fp32) return 0;
+    const double once = op.a.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    return op.b_group_scale.dtype == op.a.dtype ? once : 2 * once;
+}
+// Whether one of a row's weights is no number of a's dtype.
+inline bool beyond(const Gemm& op, const std::vector<double>& weights) {
+    if (!op.whole_codes()) return false;
+    const double most = max_value(op.a.dtype) * (1 - 0x1p-7);  // rounded, a scale may be that much larger
+    return std::any_of(weights.begin(), weights.end(), [&](double w) { return std::fabs(w) > most; });
+}
+
 // What fp32 computes, and how far it may be off.
 struct Value {
     double value = 0, error = 0;
@@ -46,7 +63,7 @@ inline Value scaled_sum(const Gemm& op, const double* x, const double* y, double
         magnitude += std::fabs(product);
         if ((i + 1) % kFp8Step == 0 || i + 1 == k) drift += std::fabs(sum);
     }
-    double error = (fp32_error(k, hardware) + (fp8 ? kFp8Error : 0)) * magnitude;
+    double error = (fp32_error(k, hardware) + (fp8 ? kFp8Error : 0) + weight_error(op)) * magnitude;
     // Scales within the sum, which x and y are multiplied by already: one rounding for each, and one for their product.
     if (op.scaled_within()) error += 4 * kEps32 * magnitude;
     if (fp8 && op.fast_accumulation && !op.scaled_within()) error += kFp8StepError * drift;

@@ -30,18 +30,24 @@ class UnpackPart {
 
     __device__ __forceinline__ void fetch_plain() {
         const PackedOperand& from = operand_.from;
-        const ScalePlaces places(from.groups);
-        const int group_log2 = from.groups.dtype == DType::ue8m0 ? 5 : 4;
-        const auto row_bytes = static_cast<uint32_t>(from.stride / 2);
+        const GroupScales& groups = from.groups();
+        const ScalePlaces places(groups);
+        const auto row_bytes = static_cast<uint32_t>(from.stride / 2),
+                   row_groups = static_cast<uint32_t>(groups.groups);
         const auto* codes = static_cast<const uint8_t*>(from.data);
-        const auto* scales = static_cast<const uint8_t*>(from.groups.data);
+        const int8_t* zeros = from.scales.zeros;
+        with_scale_bits(groups, [&](const auto* scales) {
 #pragma unroll
-        for (int i = 0; i < kUnpackEights; ++i) {
-            const Place at = place(i);
-            const uint8_t* word = codes + (at.row * row_bytes + at.column / 2);
-            eights_[i].codes = kit::load(reinterpret_cast<const uint32_t*>(word));
-            eights_[i].scale = scales[places.of_row(at.row) + places.of_group(at.column >> group_log2)];
-        }
+            for (int i = 0; i < kUnpackEights; ++i) {
+                const Place at = place(i);
+                const uint32_t group = at.column >> from.scales.columns_log2;
+                const uint8_t* word = codes + (at.row * row_bytes + at.column / 2);
+                eights_[i].codes = kit::load(reinterpret_cast<const uint32_t*>(word));
+                eights_[i].scale = scales[places.of_row(at.row) + places.of_group(group)];
+                if (sizeof(*scales) > 1 && zeros != nullptr)
+                    eights_[i].zero = zeros[at.row * row_groups + group];
+            }
+        });
     }
     __device__ __forceinline__ void fetch_any() {
 #pragma unroll
@@ -50,15 +56,15 @@ class UnpackPart {
             eights_[i] = load_packed(operand_.from, at.row, at.column);
         }
     }
-    template <class T, DType kScales>
+    template <class T, Codes kCodes>
     __device__ __forceinline__ void store() const {
 #pragma unroll
         for (int i = 0; i < kUnpackEights; ++i) {
             if (first_ + i * kUnpackThreads >= operand_.count) break;
             const Place at = place(i);
-            const T scale = kit::from_float<T>(kit::scale_value(kScales, eights_[i].scale));
             char* to = operand_.to + at.row * operand_.to_bytes + at.column * sizeof(T);
-            kit::store(reinterpret_cast<uint4*>(to), kit::scaled_e2m1(eights_[i].codes, scale));
+            kit::store(reinterpret_cast<uint4*>(to),
+                       eights_[i].template numbers<T, kCodes>(operand_.from.groups().dtype));
         }
     }
 
@@ -92,8 +98,11 @@ __global__ void __launch_bounds__(kUnpackThreads) unpack(const __grid_constant__
     const UnpackOperand& operand = args.operands[i];
     UnpackPart part(operand, block);
     operand.from.plain ? part.fetch_plain() : part.fetch_any();
-    operand.from.groups.dtype == DType::ue8m0 ? part.template store<T, DType::ue8m0>()
-                                              : part.template store<T, DType::fp8_e4m3>();
+    switch (codes_of(operand.from.groups().dtype)) {
+        case Codes::mx: return part.template store<T, Codes::mx>();
+        case Codes::whole: return part.template store<T, Codes::whole>();
+        default: return part.template store<T, Codes::nv>();
+    }
 }
 
 }  // namespace

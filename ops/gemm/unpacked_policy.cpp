@@ -25,14 +25,15 @@ Unpacked unpacked(const Gemm& op, std::uintptr_t scratch) {
     const DType dtype = multiplied_as(op);
     for (Tensor Gemm::* operand : {&Gemm::b, &Gemm::up, &Gemm::a}) {
         const Tensor& codes = op.*operand;
-        if (!codes || codes.dtype != DType::fp4_e2m1) continue;
+        if (!codes || bits(codes.dtype) != 4) continue;
         made.product.*operand = in_scratch(codes, dtype, padded(codes.dim(-1)), scratch + made.bytes);
         const std::int64_t rows = codes.numel() / std::max<std::int64_t>(1, codes.dim(-1));
         made.bytes +=
             static_cast<std::size_t>(ceil_div(bytes(dtype, rows * padded(codes.dim(-1))), 256) * 256);
     }
-    for (Tensor Gemm::* scales : {&Gemm::a_group_scale, &Gemm::a_swizzled_scale, &Gemm::b_group_scale,
-                                  &Gemm::b_swizzled_scale, &Gemm::up_group_scale, &Gemm::up_swizzled_scale})
+    for (Tensor Gemm::* scales :
+         {&Gemm::a_group_scale, &Gemm::a_swizzled_scale, &Gemm::b_group_scale, &Gemm::b_swizzled_scale,
+          &Gemm::up_group_scale, &Gemm::up_swizzled_scale, &Gemm::b_group_zero, &Gemm::up_group_zero})
         made.product.*scales = {};
     return made;
 }

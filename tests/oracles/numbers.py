@@ -126,9 +126,14 @@ def linear(scales: np.ndarray, rows: int, groups: int) -> np.ndarray:
     return tiles.transpose(0, 3, 2, 1, 4).reshape(scales.shape)[:rows, :groups]
 
 
-def by_group(scales: np.ndarray, dtype: str, tiles: bool, rows: int, columns: int) -> np.ndarray:
-    """What multiplies each number of a matrix whose groups of columns have scales; `tiles`: as `swizzled` has them."""
-    count = GROUPS[dtype]
+def by_group(
+    scales: np.ndarray, dtype: str, tiles: bool, rows: int, columns: int, *, count: int = 0
+) -> np.ndarray:
+    """What multiplies each number of a matrix whose groups of columns have scales; `tiles`: as `swizzled` has them.
+
+    `count`: the columns of a group, where its scale's dtype does not say.
+    """
+    count = count or GROUPS[dtype]
     groups = decoded(scales, dtype)
     if tiles:
         groups = linear(groups, rows, -(-columns // count))
@@ -230,6 +235,8 @@ def decoded(codes: np.ndarray, dtype: str) -> np.ndarray:
     """Numbers; the dtypes that a file of tensors lacks come as their codes."""
     if dtype == "fp4_e2m1":
         return np.where(codes >= 8, -1.0, 1.0) * E2M1[codes % 8]
+    if dtype == "int4":
+        return np.where(codes >= 8, codes - 16.0, codes)
     if dtype == "ue8m0":
         return np.where(codes == 255, np.nan, 2.0 ** (codes - 127.0))
     return codes
