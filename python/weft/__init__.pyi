@@ -521,9 +521,12 @@ def gemm(
     b_swizzled_scale: _Array | None = None,
     up_group_scale: _Array | None = None,
     up_swizzled_scale: _Array | None = None,
+    b_group_zero: _Array | None = None,
+    up_group_zero: _Array | None = None,
     *,
     activation: Literal["none", "gelu_tanh", "gelu_erf", "silu"] = "none",
     fast_accumulation: bool = False,
+    group: int = 128,
     out: _Array | None = None,
     out_dtype: _DType | None = None,
 ) -> _Array:
@@ -532,8 +535,8 @@ def gemm(
 
     Args:
         a: [... k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. Activations.
-        b: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. Weights; a [k, n] matrix is passed as
-            its transposed view.
+        b: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1, int4. Weights; a [k, n] matrix is
+            passed as its transposed view.
         a_scale: [1] fp32. What a's stored values are multiplied by. Not beside a_token_scale.
         b_scale: [1] fp32. What b's stored values are multiplied by. Not beside b_channel_scale. Not beside
             b_block_scale.
@@ -549,8 +552,8 @@ def gemm(
             by, instead of b_scale. Its dtype goes by that of b. Not beside b_scale. Not beside
             b_channel_scale.
         bias: [n] fp32, bf16, fp16. Added before the activation.
-        up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1. Weights of the product that the
-            activation's value gates. The dtype of b.
+        up: [n k] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, int8, fp4_e2m1, int4. Weights of the product that
+            the activation's value gates. The dtype of b.
         up_scale: [1] fp32. What up's stored values are multiplied by. Only beside up. Not beside
             up_channel_scale. Not beside up_block_scale.
         up_channel_scale: [n] fp32. What each row of up is multiplied by, instead of up_scale. Only beside
@@ -565,19 +568,26 @@ def gemm(
         a_swizzled_scale: [pad(...,128) pad(ceil(k/a_group),4)] fp8_e4m3, ue8m0. The same in tiles of 128
             rows by 4 groups, instead of a_group_scale. Its dtype goes by that of a. Not beside
             a_group_scale. Not beside a_token_scale.
-        b_group_scale: [n ceil(k/group)] fp8_e4m3, ue8m0. What each 16 columns of a row of fp4_e2m1 are
-            multiplied by, or with ue8m0 each 32. Its dtype goes by that of b. Not beside b_swizzled_scale.
+        b_group_scale: [n ceil(k/group)] fp32, bf16, fp16, fp8_e4m3, ue8m0. What each 16 columns of a row of
+            fp4_e2m1 are multiplied by, with ue8m0 each 32, of int4 each `group`. Its dtype goes by that of
+            b. Not beside b_swizzled_scale.
         b_swizzled_scale: [pad(n,128) pad(ceil(k/group),4)] fp8_e4m3, ue8m0. The same in tiles of 128 rows
             by 4 groups, instead of b_group_scale. Its dtype goes by that of b. Not beside b_group_scale.
-        up_group_scale: [n ceil(k/group)] fp8_e4m3, ue8m0. What each 16 columns of a row of fp4_e2m1 are
-            multiplied by, or with ue8m0 each 32. Its dtype goes by that of up. Only beside up. The dtype of
-            b_group_scale. The dtype of b_swizzled_scale. Not beside up_swizzled_scale.
+        up_group_scale: [n ceil(k/group)] fp32, bf16, fp16, fp8_e4m3, ue8m0. What each 16 columns of a row
+            of fp4_e2m1 are multiplied by, with ue8m0 each 32, of int4 each `group`. Its dtype goes by that
+            of up. Only beside up. The dtype of b_group_scale. The dtype of b_swizzled_scale. Not beside
+            up_swizzled_scale.
         up_swizzled_scale: [pad(n,128) pad(ceil(k/group),4)] fp8_e4m3, ue8m0. The same in tiles of 128 rows
             by 4 groups, instead of up_group_scale. Its dtype goes by that of up. Not beside up_group_scale.
             Only beside up. The dtype of b_group_scale. The dtype of b_swizzled_scale.
+        b_group_zero: [n ceil(k/group)] int8. What is subtracted from each code of a group of int4; absent:
+            0. Only beside b_group_scale. Its dtype goes by that of b.
+        up_group_zero: [n ceil(k/group)] int8. What is subtracted from each code of a group of int4; absent:
+            0. Only beside up_group_scale. Its dtype goes by that of up.
         activation: After the bias. One of none, gelu_tanh, gelu_erf, silu.
         fast_accumulation: Fp8: let the tensor cores keep their short accumulator over all of k (faster,
             less exact).
+        group: Columns of int4 that share a scale: 32, 64 or 128.
         out: [... n] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. The product after its epilogue. May be the memory
             of residual.
         out_dtype: dtype of out where it is allocated.
@@ -592,10 +602,12 @@ def gemm(
         activation's slope (at most 1.13) and 12 * 2^-24 of its argument. u = (k + 32) * 2^-24: fp32
         accumulation in any order; fp8 adds 2^-9, for the 13 fraction bits that Hopper's fp8 accumulator
         keeps until it is promoted to fp32; fast_accumulation adds 2^-8 of every 32nd partial sum;
-        scales of groups and blocks add 4 * 2^-24. gelu_tanh into 16 or 8 bits: tanh to 2^-11 relative,
-        as the hardware's instruction gives it. up and gate: each factor's error times the other, and
-        2^-24 of the product. A residual beside a 16-bit out, without a gate: the product may be rounded
-        to out's dtype before the sum is (cuBLASLt does, on some shapes).
+        scales of groups and blocks add 4 * 2^-24; int4 beside 16 bits adds the rounding of a weight to
+        a's dtype, 2^-8 (bf16) or 2^-11 (fp16), twice where its scale has another. gelu_tanh into 16 or
+        8 bits: tanh to 2^-11 relative, as the hardware's instruction gives it. up and gate: each
+        factor's error times the other, and 2^-24 of the product. A residual beside a 16-bit out,
+        without a gate: the product may be rounded to out's dtype before the sum is (cuBLASLt does, on
+        some shapes).
     Replaces: torch addmm, _scaled_mm, _int_mm and linear with their epilogues; cublasLtMatmul; gated
         linear units (arXiv:2002.05202).
     """

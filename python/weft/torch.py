@@ -26,6 +26,7 @@ DTYPES = {
     "int8": torch.int8,
     "int32": torch.int32,
     "int64": torch.int64,
+    "int4": torch.uint8,  # two a byte: PyTorch has no int4 that holds numbers
     "uint8": torch.uint8,
     "fp4_e2m1": torch.float4_e2m1fn_x2,
     "ue8m0": torch.float8_e8m0fnu,

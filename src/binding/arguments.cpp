@@ -20,11 +20,23 @@ namespace {
     throw Error(ErrorCode::invalid_argument, contract.name(), field, std::move(message));
 }
 
+// Frameworks have no int4 that holds numbers: where a field takes it and no uint8, two come in each byte of that.
+bool comes_in_bytes(const Field& field, DType dtype) {
+    return dtype == DType::uint8 && field.dtypes.contains(DType::int4) && !field.dtypes.contains(dtype);
+}
+Tensor as_int4(Tensor t) {
+    t.dtype = DType::int4;
+    if (t.rank > 0) t.shape[t.rank - 1] *= 2;
+    for (int i = 0; i + 1 < t.rank; ++i) t.stride[i] *= 2;
+    return t;
+}
+
 Tensor tensor_argument(const Contract& contract, const Field& field, const tvm::ffi::AnyView& argument) {
     if (argument == nullptr) return {};
     const auto tensor = argument.try_cast<DLTensor*>();
     if (!tensor) reject(contract, field.name, "expected a tensor, got " + argument.GetTypeKey());
-    return from_dlpack(**tensor, contract.name().c_str(), field.name.c_str());
+    const Tensor given = from_dlpack(**tensor, contract.name().c_str(), field.name.c_str());
+    return comes_in_bytes(field, given.dtype) ? as_int4(given) : given;
 }
 
 double number_argument(const Contract& contract, const Option& option, const tvm::ffi::AnyView& argument) {

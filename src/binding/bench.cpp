@@ -132,7 +132,11 @@ tvm::ffi::Tensor operand(std::int64_t id, std::int64_t set, const std::string& f
     if (i < 0 || !c.tensors[static_cast<std::size_t>(i)].present)
         TVM_FFI_THROW(ValueError) << "the case has no " << field;
     Tensor t = Contract::tensor(operands.call(), c.contract().fields()[static_cast<std::size_t>(i)]);
-    if (is_fp8(t.dtype)) t.dtype = DType::uint8;
+    if (t.dtype == DType::int4) {  // which no framework has: two come in a byte
+        t.shape[t.rank - 1] /= 2;
+        for (int axis = 0; axis + 1 < t.rank; ++axis) t.stride[axis] /= 2;
+    }
+    if (is_fp8(t.dtype) || t.dtype == DType::int4) t.dtype = DType::uint8;
     return view_of(t);
 }
 

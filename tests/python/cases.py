@@ -128,8 +128,8 @@ class Case:
 
 def from_codes(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
     """A dumped tensor in its dtype: those that safetensors lacks are dumped as codes, one a byte."""
-    if dtype == "fp4_e2m1":
-        return (tensor[..., ::2] | tensor[..., 1::2] << 4).view(torch.float4_e2m1fn_x2)
+    if dtype in PACKED:
+        return (tensor[..., ::2] | tensor[..., 1::2] << 4).view(weft.torch.DTYPES[dtype])
     return tensor.view(torch.float8_e8m0fnu) if dtype == "ue8m0" else tensor
 
 
