@@ -8,6 +8,7 @@
 #include <string>
 
 #include "verify/random.h"
+#include "verify/resize.h"
 #include "weft/error.h"
 
 namespace weft {
@@ -59,7 +60,8 @@ int weight_of(DType dtype) {
         case DType::fp16: return 15;
         case DType::fp32: return 12;
         case DType::fp8_e4m3: return 20;
-        case DType::int64: return 20;
+        case DType::int64:
+        case DType::int4: return 20;
         default: return 5;
     }
 }
@@ -83,7 +85,11 @@ class UserDraw {
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) {
             if (case_.tensors[i].present) field(i);
         }
-        for (const Relation& relation : contract_.relations()) relate(relation);
+        for (const Relation& relation : contract_.relations()) {
+            complete(relation);
+            relate(relation);
+        }
+        resize(case_, matcher_);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
         return case_;
     }
@@ -259,6 +265,19 @@ class UserDraw {
         spec.stride[last - 1] = dim + random_.pick(gaps);
         for (std::size_t axis = last - 1; axis-- > 0;)
             spec.stride[axis] = spec.stride[axis + 1] * spec.shape[axis + 1];
+    }
+
+    // Codes of int4 say nothing without the scales of their groups, beside which every other call has zero points.
+    void complete(const Relation& relation) {
+        const auto field = static_cast<std::size_t>(relation.field);
+        const TensorSpec& other = case_.tensors[static_cast<std::size_t>(relation.other)];
+        if (relation.kind != Relation::Kind::dtype_beside || case_.tensors[field].present || !other.present ||
+            other.dtype != DType::int4 || relation.beside(other.dtype).empty())
+            return;
+        const bool scale = contract_.fields()[field].fill.kind == Fill::Kind::scale;
+        if (!scale && chance(50)) return;
+        case_.tensors[field].present = true;
+        this->field(field);
     }
 
     void relate(const Relation& relation) {

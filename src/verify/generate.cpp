@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "verify/resize.h"
+
 namespace weft {
 namespace {
 
@@ -26,7 +28,7 @@ class Draw {
         dtype_ = any_dtype(contract_.fields().front().dtypes);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) field(i);
         for (const Relation& relation : contract_.relations()) relate(relation);
-        for (std::size_t i = 0; i < case_.options.size(); ++i) resize(i);
+        resize(case_, matcher_);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) pick(i);
         for (std::size_t i = 0; i < case_.tensors.size(); ++i) share(i);
         return case_;
@@ -45,32 +47,6 @@ class Draw {
             size = option.samples.empty() ? random_.pick(contract_.sizes(option.axis))
                                           : static_cast<std::int64_t>(case_.options[i]);
             case_.options[i] = static_cast<double>(size);
-        }
-    }
-
-    // An axis that an option fixes where the dtype of no field does: which field is there is known only now.
-    void resize(std::size_t option) {
-        const int axis = contract_.options()[option].axis;
-        const auto& fields = contract_.fields();
-        if (axis < 0 ||
-            std::none_of(fields.begin(), fields.end(), [&](const Field& f) { return f.sized_axis == axis; }))
-            return;
-        matcher_.sizes.size[static_cast<std::size_t>(axis)] =
-            static_cast<std::int64_t>(case_.options[option]);
-        for (std::size_t i = 0; i < fields.size(); ++i) {
-            const TensorSpec& spec = case_.tensors[i];
-            if (spec.present && fields[i].sized_axis == axis)
-                Contract::size_by_dtype(fields[i], spec.dtype, matcher_.sizes);
-        }
-        for (std::size_t i = 0; i < fields.size(); ++i) {
-            TensorSpec& spec = case_.tensors[i];
-            const std::vector<AxisExpression>& axes = fields[i].pattern.axes;
-            std::vector<std::int64_t> shape;
-            if (!spec.present || std::none_of(axes.begin(), axes.end(),
-                                              [&](const AxisExpression& a) { return a.mentions(axis); }))
-                continue;
-            if (matcher_.shape(fields[i].pattern, shape) && shape != spec.shape)
-                spec.shape = shape, spec.stride.clear();
         }
     }
 
