@@ -274,8 +274,7 @@ class UserDraw {
         if (relation.kind != Relation::Kind::dtype_beside || case_.tensors[field].present || !other.present ||
             other.dtype != DType::int4 || relation.beside(other.dtype).empty())
             return;
-        const bool scale = contract_.fields()[field].fill.kind == Fill::Kind::scale;
-        if (!scale && chance(50)) return;
+        if (contract_.fields()[field].fill.kind != Fill::Kind::scale && chance(50)) return;
         case_.tensors[field].present = true;
         this->field(field);
     }
