@@ -7,6 +7,7 @@
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/skinny.h"
 #include "ops/gemm/test_call.h"
+#include "ops/gemm/tolerance.h"
 #include "ops/gemm/unpacked.h"
 #include "ops/gemm/wgmma.h"
 #include "tests/ops/emulated.h"
@@ -100,6 +101,29 @@ TEST(GemmInt4, LeavesAProductOfNumbers) {
                          product.up_group_zero || product.packed());
             EXPECT_TRUE(product.bias);
         });
+}
+
+TEST(GemmInt4, ToleratesARoundingOfEachWeight) {
+    const auto error = [](const std::string& a, const std::string& b) {
+        double found = 0;
+        test::with_gemm(fmt::format("a={}[4,128] {} out=fp32[4,8]", a, b),
+                        [&](const Gemm& op) { found = gemm::weight_error(op); });
+        return found;
+    };
+    EXPECT_EQ(error("bf16", "b=int4[8,128] b_group_scale=bf16[8,1]"), 0x1p-8);
+    EXPECT_EQ(error("bf16", "b=int4[8,128] b_group_scale=fp16[8,1]"), 0x1p-7) << "of the scale, too";
+    EXPECT_EQ(error("fp16", "b=int4[8,128] b_group_scale=fp16[8,1]"), 0x1p-11);
+    EXPECT_EQ(error("fp32", "b=int4[8,128] b_group_scale=bf16[8,1]"), 0);
+    EXPECT_EQ(error("bf16", "b=fp4_e2m1[8,128] b_group_scale=ue8m0[8,4]"), 0);
+    const auto beyond = [](const std::string& b, double weight) {
+        bool found = false;
+        test::with_gemm(fmt::format("a=fp16[4,128] {} out=fp32[4,8]", b),
+                        [&](const Gemm& op) { found = gemm::beyond(op, {0, -weight}); });
+        return found;
+    };
+    EXPECT_TRUE(beyond("b=int4[8,128] b_group_scale=fp16[8,1]", 65504));
+    EXPECT_FALSE(beyond("b=int4[8,128] b_group_scale=fp16[8,1]", 64000));
+    EXPECT_FALSE(beyond("b=fp16[8,128]", 65504)) << "which is a number of fp16";
 }
 
 TEST(GemmInt4, PlainZeroPointsAreThoseThat32BitsCount) {
