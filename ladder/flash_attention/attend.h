@@ -16,6 +16,7 @@ inline const char* decline_attention(const Attention& op, std::int64_t most_head
     if (!has_only(op, {"q", "k", "v", "out"}) || window)
         return "attends to all keys of a batch, or causally, and keeps no lse";
     if (op.softcap > 0) return "takes scores as they are";
+    if (op.v.dim(3) != op.q.dim(3)) return "takes values as wide as keys";
     return op.q.dim(3) <= most_head_dim ? nullptr : "takes smaller heads";
 }
 

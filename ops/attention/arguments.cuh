@@ -16,7 +16,10 @@ inline AttentionStrides strides(const Tensor& t, int token, int head) {
 }
 
 // Whole 16-byte chunks at 16-byte addresses, whatever the row?
-inline bool vectors(const Tensor& t) { return t.dim(3) % 8 == 0 && kit::rows_aligned(t, 8); }
+inline bool vectors(const Tensor& t) {
+    const int elements = 128 / bits(t.dtype);
+    return t.dim(3) % elements == 0 && kit::rows_aligned(t, elements);
+}
 
 inline void set_options(AttentionParams& p, const Attention& op, const attention::Window& window) {
     constexpr double kLog2E = 1.44269504088896341;
@@ -74,7 +77,7 @@ inline AttentionParams parameters(const Attention& op, const attention::Problem&
     p.row_blocks = (p.rows + block_rows - 1) / block_rows;
     p.splits = splits;
     set_places(p, op, attention::Extent(op));
-    p.head_dim = static_cast<int>(op.q.dim(3));
+    p.head_dim = static_cast<int>(op.q.dim(3)), p.v_dim = static_cast<int>(op.v.dim(3));
     p.by_group = kit::Divisor::of(p.group), p.by_splits = kit::Divisor::of(p.splits);
     p.by_row_blocks = kit::Divisor::of(p.row_blocks), p.by_kv_heads = kit::Divisor::of(p.kv_heads);
     set_near_heads(p, op.cu_seqlens_q ? p.kv_heads : 1);
@@ -104,11 +107,11 @@ inline kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
 // The results of splits, before they are merged, in fp32.
 inline std::size_t partial_bytes(const AttentionParams& p) {
     return sizeof(float) * static_cast<std::size_t>(p.splits) * static_cast<std::size_t>(p.heads) *
-           static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.head_dim + 1);
+           static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.v_dim + 1);
 }
 inline void set_partials(AttentionParams& p, void* memory) {
     p.partial = static_cast<float*>(memory);
-    p.partial_lse = p.partial + static_cast<std::int64_t>(p.splits) * p.heads * p.rows * p.head_dim;
+    p.partial_lse = p.partial + static_cast<std::int64_t>(p.splits) * p.heads * p.rows * p.v_dim;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "ops/attention/kernel.cuh"
 #include "ops/attention/wgmma.h"
 #include "ops/attention/wgmma_launch.h"
+#include "ops/attention/wide_launch.h"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -102,6 +103,20 @@ void launch_decode(const Attention& op, Context& context) {
     merge_partials(p, op.q.dtype == DType::bf16, context);
 }
 
+void launch_wide(const Attention& op, Context& context) {
+    const Problem problem(op);
+    const attention::WideConfig config = attention::choose_wide(problem, context.info());
+    if (config.splits == 1) return launch_attention_wide(op, config, nullptr, context);
+    AttentionParams p = parameters(op, problem, config.tile.rows(), config.splits);
+    set_partials(p, context.scratch(partial_bytes(p)));
+    launch_attention_wide(op, config, p.partial, context);
+    merge_partials(p, op.out.dtype == DType::bf16, context);
+}
+
+std::string wide_text(const Attention& op, const DeviceInfo& device) {
+    return attention::to_string(attention::choose_wide(Problem(op), device));
+}
+
 std::string config_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose(Problem(op), device));
 }
@@ -118,7 +133,8 @@ const RegisterImplementations<Attention> kKernels{
     kit::kTarget,
     {{"flash_decode", attention::decline_decode, decode_text, launch_decode},
      {"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
-     {"flash_mma", attention::decline, config_text, launch_attention}}};
+     {"flash_mma", attention::decline, config_text, launch_attention},
+     {"flash_wide", attention::decline_wide, wide_text, launch_wide}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET

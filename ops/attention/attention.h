@@ -13,10 +13,16 @@ namespace weft {
 
 // For every batch b, query token i and query head h, with g = h / (q_heads / kv_heads):
 //
-//   x[j]   = cap(scale · Σ_d q[b,i,h,d] · k[b,j,g,d])     over the keys j that the query sees
+//   x[j]   = cap(scale · q_scale[g] · k_scale[g] · Σ_d q[b,i,h,d] · k[b,j,g,d])   over the keys j that the query sees
 //   z      = Σ_j exp(x[j] − m) + exp(sinks[h] − m)         m = max(max x, sinks[h]); without sinks no such terms
-//   out    = Σ_j exp(x[j] − m) · v[b,j,g,:] / z
+//   out    = v_scale[g] · Σ_j exp(x[j] − m) · v[b,j,g,:] / z
 //   lse    = m + ln z
+//
+// A value may have another size, v_dim, than a key's head_dim: 128 beside 192 (DeepSeek's prefill), 512 beside 576 (its
+// latent cache, where v is a view of k's first columns).
+//
+// k and v may be fp8 beside 16-bit queries (a narrow cache), or all three; q_scale, k_scale and v_scale, one number or one
+// a key head, are what stored fp8 is multiplied by. out is of 16 bits then.
 //
 // cap(x) = softcap · tanh(x / softcap), or x where softcap is 0 (Gemma 2). A sink is one more logit of the softmax, which
 // has no value (gpt-oss).
@@ -43,13 +49,14 @@ struct Attention {
     static constexpr std::string_view kName = "attention";
 
     Tensor q{}, k{}, v{}, kv_lengths{}, key_mask{}, key_limits{}, sinks{}, out{}, lse{};
-    Tensor block_table{}, cu_seqlens_q{}, cu_seqlens_k{};
+    Tensor block_table{}, cu_seqlens_q{}, cu_seqlens_k{}, q_scale{}, k_scale{}, v_scale{};
     float scale = 0;    // 0: 1/sqrt(head_dim)
     float softcap = 0;  // 0: none
     bool causal = false;
     std::int64_t window_left = -1, window_right = -1;
 
     static constexpr std::int64_t kWidest = std::int64_t{1} << 40;  // that a window may be
+    static constexpr std::int64_t kMostDim = 1024;                  // that head_dim and v_dim may be
 
     // The factor of the scores, in fp32 as every implementation uses it.
     float softmax_scale() const {
@@ -67,9 +74,25 @@ inline std::optional<Violation> heads_divide(const Attention& op) {
                               ", got " + std::to_string(q_heads)};
 }
 
-inline std::optional<Violation> head_dim_in_range(const Attention& op) {
-    if (op.q.dim(3) >= 1 && op.q.dim(3) <= 256) return std::nullopt;
-    return Violation{"q", "expected head_dim in [1, 256], got " + std::to_string(op.q.dim(3))};
+inline std::optional<Violation> head_dims_in_range(const Attention& op) {
+    for (const auto& [field, axis, t] :
+         {std::tuple{"q", "head_dim", &op.q}, std::tuple{"v", "v_dim", &op.v}}) {
+        if (t->dim(3) >= 1 && t->dim(3) <= Attention::kMostDim) continue;
+        return Violation{field, "expected " + std::string(axis) + " in [1, " +
+                                    std::to_string(Attention::kMostDim) + "], got " +
+                                    std::to_string(t->dim(3))};
+    }
+    return std::nullopt;
+}
+
+inline std::optional<Violation> scales_are_of_heads(const Attention& op) {
+    for (const auto& [field, scale] : {std::pair{"q_scale", &op.q_scale}, std::pair{"k_scale", &op.k_scale},
+                                       std::pair{"v_scale", &op.v_scale}}) {
+        if (!*scale || scale->dim(0) == 1 || scale->dim(0) == op.k.dim(2)) continue;
+        return Violation{field, "expected [1] or [kv_heads=" + std::to_string(op.k.dim(2)) + "], got [" +
+                                    std::to_string(scale->dim(0)) + "]"};
+    }
+    return std::nullopt;
 }
 
 inline std::optional<Violation> scale_is_normal(const Attention& op) {
@@ -123,7 +146,7 @@ struct Window {
 inline double flops(const Attention& op) {
     const auto [sequences, queries, keys] = Extent(op);
     const Window window(op);
-    const double per_pair = 4 * static_cast<double>(op.q.dim(0) * op.q.dim(2) * op.q.dim(3));
+    const double per_pair = 2 * static_cast<double>(op.q.dim(0) * op.q.dim(2) * (op.q.dim(3) + op.v.dim(3)));
     if (op.cu_seqlens_q) {  // at most: each query the last of a sequence that has as many keys as one may
         const std::int64_t seen = std::min(keys, window.left + window.right + 1);
         return per_pair * static_cast<double>(queries) * static_cast<double>(seen);
@@ -157,8 +180,9 @@ inline Work work(const Attention& op) {
         seen = held == 0 ? 0 : std::min(1.0, named / held);
     }
     Work work{.flops = flops(op), .math = op.q.dtype};
-    for (const Tensor* t : {&op.q, &op.k, &op.v, &op.kv_lengths, &op.key_mask, &op.key_limits, &op.sinks,
-                            &op.block_table, &op.cu_seqlens_q, &op.cu_seqlens_k, &op.out, &op.lse}) {
+    for (const Tensor* t :
+         {&op.q, &op.k, &op.v, &op.kv_lengths, &op.key_mask, &op.key_limits, &op.sinks, &op.block_table,
+          &op.cu_seqlens_q, &op.cu_seqlens_k, &op.q_scale, &op.k_scale, &op.v_scale, &op.out, &op.lse}) {
         const auto bytes = *t ? static_cast<double>(weft::bytes(t->dtype, t->distinct())) : 0;
         work.bytes += t == &op.k || t == &op.v ? seen * bytes : bytes;
     }
@@ -220,6 +244,30 @@ inline void describe_places(Describe<Attention>& describe) {
         .fill(Fill::offsets("kv_tokens"));
 }
 
+// The dtypes of keys and values beside those of queries.
+inline DTypeChoices kept_dtypes() {
+    using enum DType;
+    return {{fp32, {fp32}},
+            {bf16, {bf16, fp8_e4m3, fp8_e5m2}},
+            {fp16, {fp16, fp8_e4m3, fp8_e5m2}},
+            {fp8_e4m3, {fp8_e4m3}},
+            {fp8_e5m2, {fp8_e5m2}}};
+}
+
+inline void describe_scales(Describe<Attention>& describe) {
+    const auto scale = [&](const std::string& of, Tensor Attention::* member) {
+        describe
+            .in(of + "_scale", member, of + "_scales", DType::fp32,
+                "what " + of + "'s stored values are multiplied by: one number, or one a key head")
+            .optional()
+            .scale_of(of)
+            .fill(Fill::scale());
+    };
+    scale("q", &Attention::q_scale);
+    scale("k", &Attention::k_scale);
+    scale("v", &Attention::v_scale);
+}
+
 inline void describe_windows(Describe<Attention>& describe) {
     describe
         .option("causal", &Attention::causal,
@@ -243,7 +291,7 @@ inline constexpr std::string_view kTolerance =
     "d_j), and "
     "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) "
     "may be "
-    "zero; fp32: the same without the rounding of p";
+    "zero; fp32: the same without the rounding of p; fp8: as fp16, or as q's 16-bit dtype where q has one";
 
 inline constexpr std::string_view kSource =
     "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
@@ -252,7 +300,8 @@ inline constexpr std::string_view kSource =
     "as flash_attn_func has them, pages (arXiv:2309.06180) and packed sequences as flash_attn_varlen_func "
     "and "
     "flash_attn_with_kvcache; the soft cap of Gemma 2 (arXiv:2408.00118), the sinks of gpt-oss "
-    "(arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164)";
+    "(arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164), fp8 with scales of heads as "
+    "FlashAttention-3's (arXiv:2407.08608), the latent attention of DeepSeek-V2 (arXiv:2405.04434)";
 
 }  // namespace attention
 
@@ -260,27 +309,32 @@ inline const Contract& Attention::contract() {
     static const Contract contract =
         Describe<Attention>(std::string(kName),
                             "out = softmax(scale * q k^T, over the keys that a query sees) v")
-            .in("q", &Attention::q, "batch q_tokens kv_heads*group head_dim", kFloat, "queries")
+            .in("q", &Attention::q, "batch q_tokens kv_heads*group head_dim", kFloat | kFp8, "queries")
             .layout(Layout::inner)
-            .in("k", &Attention::k, "batch kv_tokens kv_heads head_dim", kFloat,
+            .in("k", &Attention::k, "batch kv_tokens kv_heads head_dim", kFloat | kFp8,
                 "keys; each key head serves `group` consecutive query heads; beside block_table a cache "
                 "[pages page_size kv_heads head_dim]")
             .picked_by("block_table", "pages page_size kv_heads head_dim")
-            .like("q")
+            .dtype_beside("q", attention::kept_dtypes())
             .layout(Layout::inner)
-            .in("v", &Attention::v, "batch kv_tokens kv_heads head_dim", kFloat,
+            .in("v", &Attention::v, "batch kv_tokens kv_heads v_dim", kFloat | kFp8,
                 "values, as k lies; a value that is not finite may reach rows from which only `causal`, a "
                 "window or "
                 "key_limits hides its key")
-            .picked_by("block_table", "pages page_size kv_heads head_dim")
-            .like("q")
+            .picked_by("block_table", "pages page_size kv_heads v_dim")
+            .like("k")
             .layout(Layout::inner)
             .fill(Fill::uniform(-2, 2))
             .with(attention::describe_seen)
             .with(attention::describe_places)
-            .out("out", &Attention::out, "batch q_tokens kv_heads*group head_dim", kFloat,
+            .with(attention::describe_scales)
+            .out("out", &Attention::out, "batch q_tokens kv_heads*group v_dim", kFloat,
                  "zeros where no key is seen")
-            .like("q")
+            .dtype_beside("q", {{DType::fp32, {DType::fp32}},
+                                {DType::bf16, {DType::bf16}},
+                                {DType::fp16, {DType::fp16}},
+                                {DType::fp8_e4m3, {DType::bf16, DType::fp16}},
+                                {DType::fp8_e5m2, {DType::bf16, DType::fp16}}})
             .layout(Layout::inner)
             .out("lse", &Attention::lse, "batch kv_heads*group q_tokens", DType::fp32,
                  "natural logarithm of the sum of exp(x) and exp(sink); where no key is seen the sink, or "
@@ -293,7 +347,8 @@ inline const Contract& Attention::contract() {
             .option("softcap", &Attention::softcap, 0, 1e6,
                     "scores become softcap tanh(score / softcap) before masks; 0: none", {0, 0, 0, 1, 50})
             .require(attention::heads_divide)
-            .require(attention::head_dim_in_range)
+            .require(attention::head_dims_in_range)
+            .require(attention::scales_are_of_heads)
             .require(attention::sequences_are_of_one_batch)
             .require(attention::scale_is_normal)
             .require(attention::softcap_is_normal)
@@ -307,7 +362,11 @@ inline const Contract& Attention::contract() {
             .sizes("page_size", {1, 3, 16, 16, 64, 100})
             .sizes("kv_heads", {1, 1, 2, 3})
             .sizes("group", {1, 1, 2, 3, 8})
-            .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 200, 256})
+            .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 192, 200, 256, 320, 576})
+            .sizes("v_dim", {1, 8, 30, 64, 128, 130, 256, 512, 600})
+            .sizes("q_scales", {1, 1, 2})
+            .sizes("k_scales", {1, 1, 2})
+            .sizes("v_scales", {1, 1, 2})
             .independent({"batch", "kv_heads"})
             .tolerance(attention::kTolerance)
             .source(attention::kSource);

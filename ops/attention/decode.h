@@ -24,8 +24,10 @@ struct DecodeTile {
 
     static constexpr int keys() { return kWarps * kWarpKeys; }  // of a tile
     constexpr int boxes() const { return head_dim / kBoxColumns; }
+    constexpr int value_boxes() const { return boxes(); }
     static constexpr int box_bytes() { return keys() * 128; }
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }
+    constexpr int slot_offset(int slot) const { return slot * slot_bytes(); }
     constexpr int slots() const {
         return 12 / boxes();
     }  // key or value tiles in flight: as much as there is room for

@@ -182,7 +182,7 @@ __device__ __forceinline__ void store_four(const AttentionParams& p, const Atten
     if (p.partial != nullptr) {
         const std::int64_t at = block.partial_row(p) + row;
         if (column == 0) p.partial_lse[at] = lse2;
-        kit::store(reinterpret_cast<float4*>(p.partial + at * p.head_dim + column),
+        kit::store(reinterpret_cast<float4*>(p.partial + at * p.v_dim + column),
                    float4{value[0], value[1], value[2], value[3]});
         return;
     }
@@ -199,7 +199,7 @@ struct DecodeSent {
     int splits, share;  // blocks; fours of each
 
     __device__ DecodeSent(const AttentionParams& p, char* memory, int rows)
-        : memory(memory), splits(p.splits), share((rows * p.head_dim / 4 + p.splits - 1) / p.splits) {}
+        : memory(memory), splits(p.splits), share((rows * p.v_dim / 4 + p.splits - 1) / p.splits) {}
     // Those from block `from`.
     __device__ float4* values(int from) const { return reinterpret_cast<float4*>(memory) + from * share; }
     __device__ float2* weights(int from) const {
@@ -213,7 +213,7 @@ __device__ __forceinline__ void sum_warps(const AttentionParams& p, const Attent
                                           float* all_parked, const DecodeSent<kHeadDim>& sent, int first_row,
                                           int rows) {
     constexpr DecodeTile kTile{kHeadDim};
-    const int fours = p.head_dim / 4, all = rows * fours;
+    const int fours = p.v_dim / 4, all = rows * fours;
     for (int i = static_cast<int>(threadIdx.x); i < all; i += 32 * kTile.kWarps) {
         const int row = i / fours, column = i % fours * 4;
         const auto parked = [&](int of) {
@@ -239,7 +239,7 @@ __device__ __forceinline__ void sum_warps(const AttentionParams& p, const Attent
 template <class T, int kHeadDim>
 __device__ __forceinline__ void sum_blocks(const AttentionParams& p, const AttentionBlock& block,
                                            const DecodeSent<kHeadDim>& sent, int first_row, int rows) {
-    const int fours = p.head_dim / 4;
+    const int fours = p.v_dim / 4;
     for (int i = static_cast<int>(threadIdx.x) * p.splits + block.split; i < rows * fours;
          i += DecodeTile::kThreads * p.splits) {
         const DecodeFour four = sum_parts(

@@ -82,13 +82,13 @@ __device__ __forceinline__ void store_partial(const AttentionState<kHeadDim>& st
         if (row >= block.rows) continue;
         const float l = state.l[t][h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
         if (lane % 4 == 0) p.partial_lse[base + row] = state.m[t][h] * p.scale_log2 + log2f(l);
-        float* to = p.partial + (base + row) * p.head_dim;
+        float* to = p.partial + (base + row) * p.v_dim;
 #pragma unroll
         for (int n = 0; n < kHeadDim / 8; ++n) {
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
                 const int column = n * 8 + lane % 4 * 2 + e;
-                if (column < p.head_dim) to[column] = state.out[t][n][2 * h + e] * inverse;
+                if (column < p.v_dim) to[column] = state.out[t][n][2 * h + e] * inverse;
             }
         }
     }
@@ -120,10 +120,10 @@ __device__ __forceinline__ void store_rows(const AttentionState<kHeadDim>& state
     const int chunk = lane % kLanes, column = chunk * 8;
     for (int row = lane / kLanes; row < kTile.warp_rows() && first_row + row < block.rows;
          row += 32 / kLanes) {
-        if (column >= p.head_dim) break;
+        if (column >= p.v_dim) break;
         T* to = static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, first_row + row) + column;
         const auto values = kit::load_aligned<8>(tile + kTile.offset(row, chunk));
-        kit::store_vector(to, values, p.head_dim - column, p.vector_out);
+        kit::store_vector(to, values, p.v_dim - column, p.vector_out);
     }
 }
 
@@ -220,7 +220,7 @@ constexpr int kMergedAtOnce = 8;
 
 // What:    out = sum_s w_s partial_s, w_s = exp2(lse_s) / sum exp2(lse), over the splits s
 // Mapping: a warp a row; lane s holds split s's weight, columns run over the lanes, in fours
-// Traffic: splits * head_dim * 4 bytes a row, from L2
+// Traffic: splits * v_dim * 4 bytes a row, from L2
 // Needs:   splits <= 32
 template <class T>
 __global__ void __launch_bounds__(128) attention_merge(const AttentionParams p) {
@@ -249,10 +249,10 @@ __global__ void __launch_bounds__(128) attention_merge(const AttentionParams p) 
 
     // Four columns a lane, where rows have whole such pieces; of some splits at once, since each is far away.
     T* out = static_cast<T*>(p.out) + offset(p.out_stride);
-    const float* from = p.partial + index * p.head_dim;
-    const std::int64_t split_stride = heads * p.rows * p.head_dim;
-    const int width = p.head_dim % 4 == 0 ? 4 : 1;
-    for (int first = 0; first < p.head_dim; first += 32 * width) {
+    const float* from = p.partial + index * p.v_dim;
+    const std::int64_t split_stride = heads * p.rows * p.v_dim;
+    const int width = p.v_dim % 4 == 0 ? 4 : 1;
+    for (int first = 0; first < p.v_dim; first += 32 * width) {
         const int column = first + lane * width;
         float total[4] = {};
         for (int begin = 0; begin < p.splits; begin += kMergedAtOnce) {
@@ -260,9 +260,9 @@ __global__ void __launch_bounds__(128) attention_merge(const AttentionParams p) 
 #pragma unroll
             for (int s = 0; s < kMergedAtOnce; ++s) {
                 const float* at = from + min(begin + s, p.splits - 1) * split_stride + column;
-                part[s] = column >= p.head_dim ? float4{}
-                          : width == 4         ? *reinterpret_cast<const float4*>(at)
-                                               : float4{*at, 0, 0, 0};
+                part[s] = column >= p.v_dim ? float4{}
+                          : width == 4      ? *reinterpret_cast<const float4*>(at)
+                                            : float4{*at, 0, 0, 0};
             }
 #pragma unroll
             for (int s = 0; s < kMergedAtOnce; ++s) {
@@ -272,7 +272,7 @@ __global__ void __launch_bounds__(128) attention_merge(const AttentionParams p) 
                 total[2] += w * part[s].z, total[3] += w * part[s].w;
             }
         }
-        for (int i = 0; i < width && column < p.head_dim; ++i) out[column + i] = kit::from_float<T>(total[i]);
+        for (int i = 0; i < width && column < p.v_dim; ++i) out[column + i] = kit::from_float<T>(total[i]);
     }
 }
 

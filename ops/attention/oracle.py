@@ -2,13 +2,15 @@
 
 import numpy as np
 
+SCALES = ("q_scale", "k_scale", "v_scale")
+
 
 def oracle(inputs: dict, options: dict) -> dict:
     q = inputs["q"]
     if "cu_seqlens_q" not in inputs:
         return attend(of_pages(inputs), options)
     offsets = inputs["cu_seqlens_q"].astype(int)
-    out, lse = np.zeros(q.shape), np.zeros((1, q.shape[2], q.shape[1]))
+    out, lse = np.zeros((*q.shape[:3], inputs["v"].shape[3])), np.zeros((1, q.shape[2], q.shape[1]))
     for s in range(len(offsets) - 1):
         rows = slice(offsets[s], offsets[s + 1])
         written = attend(of_pages(of_sequence(inputs, s, rows)), options)
@@ -18,7 +20,7 @@ def oracle(inputs: dict, options: dict) -> dict:
 
 def of_sequence(inputs: dict, s: int, rows: slice) -> dict:
     """The call of one packed sequence: a batch of one."""
-    one = {name: inputs[name] for name in ("k", "v", "sinks") if name in inputs}
+    one = {name: inputs[name] for name in ("k", "v", "sinks", *SCALES) if name in inputs}
     one["q"] = inputs["q"][:, rows]
     if "key_limits" in inputs:
         one["key_limits"] = inputs["key_limits"][:, rows]
@@ -52,6 +54,9 @@ def attend(inputs: dict, options: dict) -> dict:
     keys = k.shape[1]
     scale = np.float64(np.float32(options.get("scale") or 1 / np.sqrt(dim)))
     group = heads // k.shape[2] if k.shape[2] else 1
+    factors = {name: np.broadcast_to(inputs.get(name, np.ones(1)), k.shape[2]) for name in SCALES}
+    k = k * (factors["q_scale"] * factors["k_scale"])[:, None]
+    v = v * factors["v_scale"][:, None]
     k, v = np.repeat(k, group, axis=2), np.repeat(v, group, axis=2)
 
     lengths = np.clip(inputs.get("kv_lengths", np.full(batch, keys)), 0, keys).reshape(batch, 1, 1, 1)

@@ -31,7 +31,7 @@ struct AttentionParams {
     const std::uint8_t* key_mask;    // or null
     AttentionStrides q_stride, k_stride, v_stride, out_stride, lse_stride;
     std::int64_t mask_stride;
-    int rows, row_blocks, q_tokens, kv_tokens, kv_heads, group, head_dim;
+    int rows, row_blocks, q_tokens, kv_tokens, kv_heads, group, head_dim, v_dim;
     int block_rows, row_warps, groups, splits, slots;
     int heads, near_heads;  // key heads of all batches; of so many the longest rows come first
     unsigned blocks;        // row_blocks * heads * splits
@@ -43,7 +43,7 @@ struct AttentionParams {
     float scale_log2;   // factor of the scores * log2(e)
     bool causal, vector_q, vector_k, vector_v, vector_out;  // vector: 16-byte aligned rows of whole chunks
     float *partial,
-        *partial_lse;  // of splits to be merged: [split, row of all heads, head_dim], [split, row of all heads]
+        *partial_lse;  // of splits to be merged: [split, row of all heads, v_dim], [split, row of all heads]
     // Of kernels with options alone. Where scores are capped, scale_log2 is the factor of what cap_scores leaves.
     int window_left, window_right;   // attention::Window
     const std::int32_t* key_limits;  // or null: [batch, q_tokens]
@@ -188,14 +188,22 @@ __device__ __forceinline__ TileRange tiles_in(const KeyBounds& bounds, int keys)
     return {first, max(0, (bounds.end > 0 ? (bounds.end + keys - 1) / keys : 0) - first)};
 }
 
-// Maximum and sum of a row that has seen nothing but its sink, which counts like a key whose value is zero. One of a
-// row's four lanes has its weight: 1, but for the rounding of m.
+// A row that has seen nothing but its sink, which counts like a key whose value is zero: the maximum, and the sink's
+// weight, which is 1, but for the rounding of m.
+struct SinkState {
+    float m, l;
+};
+__device__ __forceinline__ SinkState sink_of(const AttentionParams& p, const AttentionBlock& block, int row) {
+    const float sink = p.sinks[block.kv_head * p.group + row - p.token(row) * p.group] * 1.44269504088896341f;
+    const float m = sink / p.scale_log2;
+    return {m, kit::exp2_approximate(sink - (m == minus_infinity() ? 0.0f : m * p.scale_log2))};
+}
+// The same for one of a row's four lanes, which share its sum.
 __device__ __forceinline__ void begin_at_sink(float& m, float& l, const AttentionParams& p,
                                               const AttentionBlock& block, int row) {
-    const float sink = p.sinks[block.kv_head * p.group + row - p.token(row) * p.group] * 1.44269504088896341f;
-    m = sink / p.scale_log2;
-    if (threadIdx.x % 4 == 0)
-        l = kit::exp2_approximate(sink - (m == minus_infinity() ? 0.0f : m * p.scale_log2));
+    const SinkState state = sink_of(p, block, row);
+    m = state.m;
+    if (threadIdx.x % 4 == 0) l = state.l;
 }
 
 // A score becomes tanh(scale s / softcap) = 1 - 2 / (1 + exp(2 scale s / softcap)). tanh.approx has 11 bits, too few for

@@ -42,6 +42,8 @@ bool whole_chunks(const Tensor& t) {
 
 Problem::Problem(const Attention& op)
     : head_dim(op.q.dim(3)),
+      v_dim(op.v.dim(3)),
+      stored_bits(bits(op.k.dtype)),
       group(op.k.dim(2) == 0 ? 0 : op.q.dim(2) / op.k.dim(2)),
       window(op),
       options(has_options(op)),
@@ -70,15 +72,24 @@ bool has_options(const Attention& op) {
            op.softcap > 0 || op.key_limits || op.sinks;
 }
 
-const char* decline(const Attention& op, const DeviceInfo& device) {
+const char* decline_tensor_cores(const Attention& op, const DeviceInfo& device) {
     const Problem problem(op);
     const Extent extent(op);
-    if (!kHalf.contains(op.q.dtype)) return "the tensor cores of this kernel take bf16 and fp16";
+    if (op.q.dtype == DType::fp32) return "tensor cores take 16 and 8 bits";
     if (device.arch < 80) return "needs cp.async and bf16 mma.sync (SM 8.0)";
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 2;
     if (extent.queries > kMost || extent.queries * problem.group > kMost || extent.keys > kMost)
         return "more than 2^30 query rows or keys a head";
     if (op.block_table && op.k.dim(0) > kMost) return "more than 2^30 pages";
+    return nullptr;
+}
+
+const char* decline(const Attention& op, const DeviceInfo& device) {
+    if (const char* why = decline_tensor_cores(op, device)) return why;
+    if (!kHalf.contains(op.k.dtype)) return "keys and values of this kernel are bf16 or fp16";
+    if (op.v.dim(3) != op.q.dim(3) || op.q.dim(3) > kHeadDims[3])
+        return "keys and values of this kernel are alike in width, up to 256 columns";
+    const Problem problem(op);
     if (blocks(problem, {.tile = tile_of(problem.head_dim), .splits = kMaxSplits}) >
         std::numeric_limits<std::int32_t>::max()) {
         return "too many tiles of query rows for one grid";

@@ -65,12 +65,15 @@ struct Config {
 // The rows that share keys: the query heads of a key head, for every token.
 struct Problem {
     std::int64_t heads = 0, rows = 0, keys = 0, head_dim = 0;  // heads: key heads of all batches
+    std::int64_t v_dim = 0;                                    // columns of values
+    int stored_bits = 16;                                      // of keys and values
     std::int64_t group = 1;                                    // query heads of a key head
     Window window;
     bool options = false;  // has_options
     bool ragged = false;   // keys in pages, or packed sequences: kernels of their own
     // Of packed sequences, of which the heads above are all; rows and keys are then those of one of usual length.
     std::int64_t sequences = 0, all_rows = 0;
+    bool narrow_values() const { return v_dim > 0 && v_dim < head_dim; }
     Problem() = default;
     explicit Problem(const Attention& op);
     // Keys in the tiles that a block of so many rows goes through, at most.
@@ -80,6 +83,8 @@ struct Problem {
 
 // Whether a call needs kernels with options: more than causality and masks of keys.
 bool has_options(const Attention& op);
+// What no kernel on tensor cores takes; what flash_mma does not.
+const char* decline_tensor_cores(const Attention& op, const DeviceInfo& device);
 const char* decline(const Attention& op, const DeviceInfo& device);
 // What the copy engine cannot bring of a call that `decline` takes: keys and values in boxes, from 16-byte chunks.
 const char* decline_boxes(const Attention& op, const DeviceInfo& device);

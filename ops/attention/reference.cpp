@@ -23,27 +23,40 @@ Values row_at(const Tensor& t, std::int64_t begin) {
     return row;
 }
 
+// A scale of key head h: absent, 1; of one number, all heads'.
+double scale_of(const Tensor& scale, std::int64_t h) {
+    return scale ? scale.as<float>()[scale.dim(0) == 1 ? 0 : h * scale.stride[0]] : 1;
+}
+
+// What a query's softmax is told beside its keys: the factor of its products and the logit of its sink.
+struct Row {
+    double scale, sink;
+    std::int64_t out, lse;  // where its results lie
+};
+
 // One query row over the keys that it sees.
 void attend(const Attention& op, Oracle& oracle, const Values& q, std::span<const Values> k,
-            std::span<const Values> v, double sink, std::int64_t out, std::int64_t lse) {
-    Values x, p, value(q.size()), error(q.size());
+            std::span<const Values> v, const Row& row) {
+    auto [scale, sink, out, lse] = row;
+    const std::size_t columns = static_cast<std::size_t>(op.v.dim(3));
+    Values x, p, value(columns), error(columns);
     double top = std::isnan(sink) ? -INFINITY : sink;
     for (const Values& key : k) {
-        const double score = std::inner_product(q.begin(), q.end(), key.begin(), 0.0) * op.softmax_scale();
+        const double score = std::inner_product(q.begin(), q.end(), key.begin(), 0.0) * scale;
         x.push_back(op.softcap == 0 ? score : op.softcap * std::tanh(score / op.softcap));
         if (x.back() > top) top = x.back();  // a NaN is no maximum, and comes back through p
     }
     const double base = top == -INFINITY ? 0 : top;
     double sum = std::exp(sink - base);
     for (const double score : x) sum += p.emplace_back(std::exp(score - base));
-    const attention::RowError bound(op, q, k, x, p, sink, base, sum);
+    const attention::RowError bound(op, scale, q, k, x, p, sink, base, sum);
     for (std::size_t j = 0; j < p.size() && sum != 0; ++j) {
-        for (std::size_t d = 0; d < q.size(); ++d) {
+        for (std::size_t d = 0; d < columns; ++d) {
             value[d] += p[j] * v[j][d];
             error[d] += bound.of_term(j, p[j] / sum, v[j][d]);
         }
     }
-    for (std::size_t d = 0; d < q.size(); ++d)
+    for (std::size_t d = 0; d < columns; ++d)
         oracle.store(op.out, out++, sum == 0 ? 0 : value[d] / sum, bound.finite(error[d]));
     if (op.lse) oracle.store(op.lse, lse, std::log(sum) + base, bound.of_lse());
 }
@@ -85,12 +98,15 @@ void attend_all(const Attention& op, Oracle& oracle, const Sequence& s, std::int
     const std::int64_t heads = op.q.dim(2), group = heads / op.k.dim(2), b = s.batch;
     const std::int64_t left = op.window_left < 0 ? op.kWidest : op.window_left;
     const std::int64_t right = op.causal ? 0 : op.window_right < 0 ? op.kWidest : op.window_right;
+    const double scale = op.softmax_scale() * scale_of(op.q_scale, kv_head) * scale_of(op.k_scale, kv_head);
+    const double v_scale = scale_of(op.v_scale, kv_head);
     std::vector<Values> k, v;
     std::vector<std::size_t> unmasked = {0};  // of the first j keys
     for (std::int64_t j = 0; j < s.keys; ++j) {
         if (!op.key_mask || op.key_mask.as<std::uint8_t>()[offset(op.key_mask, b, j, 0)] != 0) {
             k.push_back(s.row(op, op.k, j, kv_head));
-            v.push_back(s.row(op, op.v, j, kv_head));
+            Values& value = v.emplace_back(s.row(op, op.v, j, kv_head));
+            for (double& element : value) element *= v_scale;
         }
         unmasked.push_back(k.size());
     }
@@ -104,7 +120,8 @@ void attend_all(const Attention& op, Oracle& oracle, const Sequence& s, std::int
             if (!oracle.wants((b * op.q.dim(1) + i) * heads + h)) continue;
             const double sink = op.sinks ? op.sinks.as<float>()[h] : -INFINITY;
             attend(op, oracle, row_at(op.q, offset(op.q, b, i, h)), {k.data() + begin, end - begin},
-                   {v.data() + begin, end - begin}, sink, offset(op.out, b, i, h), offset(op.lse, b, h, i));
+                   {v.data() + begin, end - begin},
+                   {scale, sink, offset(op.out, b, i, h), offset(op.lse, b, h, i)});
         }
     }
 }

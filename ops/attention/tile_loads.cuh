@@ -17,7 +17,10 @@ struct TileSlots {
     char* ring;
     kit::Mbarrier *landed, *empty;  // one a slot
 
-    __device__ char* slot(int item) const { return ring + item % kTile.slots() * kTile.slot_bytes(); }
+    __device__ char* slot(int item) const {
+        constexpr auto kOwn = kOfTile;  // a static member has no address on a device
+        return ring + kOwn.slot_offset(item % kOwn.slots());
+    }
     __device__ static unsigned parity(int item) { return static_cast<unsigned>(item / kTile.slots()) & 1; }
     // Waits until `item` may be brought: nobody uses the one before it in its slot.
     __device__ void wait_empty(int item) const {
@@ -61,10 +64,11 @@ __device__ __forceinline__ void load_tiles(const TileSlots<kTile>& shared, const
                                            const kit::TensorMap& values) {
     for (int item = tiles.keys_item(0); item < tiles.end_item(); ++item) {
         const int slot = item % kTile.slots();
+        const int boxes = item % 2 == 0 ? kTile.boxes() : kTile.value_boxes();
         shared.wait_empty(item);
-        kit::mbarrier_arrive_expect(&shared.landed[slot], kTile.slot_bytes());
+        kit::mbarrier_arrive_expect(&shared.landed[slot], boxes * kTile.box_bytes());
         const kit::TensorMap& map = item % 2 == 0 ? keys : values;
-        for (int box = 0; box < kTile.boxes(); ++box) {
+        for (int box = 0; box < boxes; ++box) {
             kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
                              {box * attention::kBoxColumns, block.kv_head,
                               block.first_key + tiles.key(item / 2 - tiles.before), block.batch});

@@ -14,12 +14,14 @@ namespace weft::attention {
 // Of one row. The contract's tolerance text is this in words.
 class RowError {
    public:
-    // Of query q over keys k: scores x (capped), weights p = exp(x - top) and their sum, in which the sink takes part.
-    RowError(const Attention& op, const std::vector<double>& q, std::span<const std::vector<double>> k,
-             const std::vector<double>& x, const std::vector<double>& p, double sink, double top, double sum)
-        : smallest_(op.q.dtype == DType::fp16   ? 0x1p-25
-                    : op.q.dtype == DType::bf16 ? 0x1p-118
-                                                : 0) {
+    // Of query q over keys k, whose products count `scale` times: scores x (capped), weights p = exp(x - top) and their sum,
+    // in which the sink takes part.
+    RowError(const Attention& op, double scale, const std::vector<double>& q,
+             std::span<const std::vector<double>> k, const std::vector<double>& x,
+             const std::vector<double>& p, double sink, double top, double sum)
+        : smallest_(weights_dtype(op) == DType::fp16   ? 0x1p-25
+                    : weights_dtype(op) == DType::bf16 ? 0x1p-118
+                                                       : 0) {
         const double keys = static_cast<double>(Extent(op).keys) / 4;
         double low = 0;
         // What a term of the sum does to it, whose score is off by `score` before it becomes a weight.
@@ -37,13 +39,12 @@ class RowError {
                 size += std::fabs(q[d] * k[j][d]);
                 product += q[d] * k[j][d];
             }
-            const double score =
-                kEps32 * (static_cast<double>(q.size()) / 4 + 16) * size * op.softmax_scale();
-            const double error = capped(op.softcap, product * op.softmax_scale(), score);
+            const double score = kEps32 * (static_cast<double>(q.size()) / 4 + 16) * size * scale;
+            const double error = capped(op.softcap, product * scale, score);
             relative_.push_back(std::exp(drift_of(x[j], p[j], error)));
         }
         for (double& relative : relative_) {
-            relative = relative * (sum / low) - 1 + weight_rounding(op.q.dtype) + kEps32 * (keys + 32);
+            relative = relative * (sum / low) - 1 + weight_rounding(weights_dtype(op)) + kEps32 * (keys + 32);
         }
         lse_ += kEps32 * (keys + 4 * std::fabs(top) + 16);
     }
@@ -68,6 +69,8 @@ class RowError {
         return softcap * (passed + 10 * kEps32);
     }
 
+    // That weights are rounded to before they multiply values: q's, or fp16, which holds all of fp8.
+    static DType weights_dtype(const Attention& op) { return is_fp8(op.q.dtype) ? DType::fp16 : op.q.dtype; }
     // Largest relative error of rounding a weight: 8 and 11 significant bits.
     static double weight_rounding(DType dtype) {
         return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::fp16 ? 0x1p-11 : 0;

@@ -22,6 +22,9 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
     constexpr const char* kName = "attention_wgmma";
     const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, stream, p, q, k, v); };
     if constexpr (!kOptions && !kRagged) {
+        using attention::kWgmmaKeyDim, attention::kWgmmaValueDim;
+        if (config.tile.value_dim > 0)
+            return as(attention_wgmma<T, kWgmmaKeyDim, 2, false, false, kWgmmaValueDim>);
         if (config.tile.warpgroups == 3) {
             switch (config.tile.head_dim) {
                 case 64: return as(attention_wgmma<T, 64, 3, false, false>);

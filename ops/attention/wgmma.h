@@ -14,11 +14,16 @@ inline constexpr int kWgmmaHeadDims[] = {64, 80, 96, 128, 192, 256};
 constexpr bool three_compute(int head_dim) { return head_dim <= 80 || head_dim == 128; }
 inline constexpr int kWgmmaOptionHeadDims[] = {64, 128, 256};      // with windows, a cap or sinks
 inline constexpr int kWgmmaRaggedHeadDims[] = {64, 80, 128, 256};  // of pages and packed sequences
+// Keys of up to so many columns whose values have up to so many (DeepSeek's), with none of these.
+inline constexpr int kWgmmaKeyDim = 192, kWgmmaValueDim = 128;
 
 // What follows from the head dim that a kernel is compiled for.
 struct WgmmaTile {
     int head_dim = 0;
     int warpgroups = 2;  // that compute, 64 rows each
+    int value_dim = 0;   // where values are narrower than keys
+
+    constexpr int v_dim() const { return value_dim > 0 ? value_dim : head_dim; }
 
     static constexpr int kColumns = kBoxColumns;
 
@@ -36,25 +41,32 @@ struct WgmmaTile {
     // Scores in 64 registers beside few of output, in 48, 40 or 32 beside more; five slots of them must fit.
     constexpr int keys() const {
         if (warpgroups > 2) return head_dim <= 64 ? 128 : head_dim <= 80 ? 96 : 80;
+        if (value_dim > 0) return 128;
         return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64;
     }
-    constexpr int slots() const { return 5; }  // key or value tiles in flight
+    constexpr int slots() const { return value_dim > 0 ? 4 : 5; }  // key or value tiles in flight
     constexpr int boxes() const { return (head_dim + kColumns - 1) / kColumns; }
+    constexpr int value_boxes() const { return (v_dim() + kColumns - 1) / kColumns; }
     constexpr int box_bytes() const { return keys() * 128; }
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }
+    // Values that are narrower than keys have slots of their own, every other one.
+    constexpr int slot_offset(int slot) const {
+        return value_dim == 0 ? slot * slot_bytes()
+                              : slot / 2 * (boxes() + value_boxes()) * box_bytes() + slot % 2 * slot_bytes();
+    }
+    constexpr int ring_bytes() const { return slot_offset(slots()); }
     constexpr int query_box_bytes() const { return rows() * 128; }
     constexpr int query_bytes() const { return boxes() * query_box_bytes(); }
     // Two where they fit: the next rows' queries arrive while the last are multiplied and stored.
     constexpr int query_buffers() const { return head_dim <= 128 ? 2 : 1; }
     // What a warpgroup hands to another block: its sums in one slot after another; maximum and sum of two rows in 16 bytes.
-    constexpr int handed_bytes() const { return 64 * head_dim * 4; }
+    constexpr int handed_bytes() const { return 64 * v_dim() * 4; }
     constexpr int handed_slots() const { return (handed_bytes() + slot_bytes() - 1) / slot_bytes(); }
     static constexpr int kHandedRowBytes = 64 * 8;
     constexpr int barriers() const { return 3 * slots() + 2 * query_buffers() + 1; }
     // 1024: the array may begin at any multiple of 16, its tiles may not.
     constexpr int shared_bytes() const {
-        return 1024 + query_buffers() * query_bytes() + slots() * slot_bytes() + kHandedRowBytes +
-               8 * barriers();
+        return 1024 + query_buffers() * query_bytes() + ring_bytes() + kHandedRowBytes + 8 * barriers();
     }
     friend bool operator==(const WgmmaTile&, const WgmmaTile&) = default;
 };

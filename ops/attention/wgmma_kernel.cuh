@@ -49,7 +49,7 @@ __device__ __forceinline__ void clean_values(const WgmmaShared<kTile>& shared, c
         kit::mbarrier_wait(&shared.landed[slot], shared.parity(item));
         for (int row = lane; row < kTile.keys() && item % 2 != 0; row += 32) {
             if (key + row < block.keys && (mask == nullptr || mask[key + row] != 0)) continue;
-            for (int i = 0; i < kTile.boxes() * 8; ++i) {
+            for (int i = 0; i < kTile.value_boxes() * 8; ++i) {
                 char* line = shared.slot(item) + i / 8 * kTile.box_bytes() + row * 128;
                 kit::store(reinterpret_cast<uint4*>(line) + i % 8, uint4{0, 0, 0, 0});
             }
@@ -184,11 +184,11 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const
             p.lse[block.row_offset(p, p.lse_stride, block_row + row)] =
                 (state.m[h] * p.scale_log2 + log2f(l)) * 0.693147180559945309f;
         }
-        const int first = 8 * odd + lane % 4 / 2 * 4, end_column = stored ? p.head_dim - first : 0;
+        const int first = 8 * odd + lane % 4 / 2 * 4, end_column = stored ? p.v_dim - first : 0;
         T* to = static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, block_row + row) + first;
         const auto store_columns = [&](bool aligned) {
 #pragma unroll
-            for (int column = 0; column < kTile.head_dim; column += 16) {
+            for (int column = 0; column < kTile.v_dim(); column += 16) {
                 const float* out = state.out + column / 2 + 2 * h;
                 const uint32_t low = pack_pair<T>(out[0] * inverse, out[1] * inverse),
                                high = pack_pair<T>(out[4] * inverse, out[5] * inverse);
@@ -214,11 +214,11 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
         if (inside >= p.block_rows || row >= block.rows) continue;
         const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
         if (lane % 4 == 0) p.partial_lse[base + row] = state.m[h] * p.scale_log2 + log2f(l);
-        float* to = p.partial + (base + row) * p.head_dim;
+        float* to = p.partial + (base + row) * p.v_dim;
 #pragma unroll
-        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4) {
+        for (int i = 2 * h; i < kTile.v_dim() / 2; i += 4) {
             const int column = wgmma_column(i);  // of two, which a head dim of whole chunks has both
-            if (column < p.head_dim)
+            if (column < p.v_dim)
                 *reinterpret_cast<float2*>(to + column) = {state.out[i] * inverse,
                                                            state.out[i + 1] * inverse};
         }
@@ -264,15 +264,15 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
 //          one brings queries as soon as there is room for them, and one warp cleans values. The `splits` blocks of a
 //          cluster have the same rows, once, and divide the tiles
 // Traffic: q once, k and v once a cluster, from L2; bound by wgmma
-// Needs:   head_dim <= kTile.head_dim and a multiple of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
+// Needs:   head_dim <= kTile.head_dim and v_dim <= kTile.v_dim(), multiples of 8, 16-byte aligned rows, boxes of p.block_rows (queries) and of
 //          WgmmaTile (keys and values; of pages p.page_keys) in the maps, SM 9.0a; kOptions as attention_flash, kRagged
 //          where keys are in pages or sequences packed, which no cluster shares
-template <class T, int kHeadDim, int kWarpgroups, bool kOptions, bool kRagged>
+template <class T, int kHeadDim, int kWarpgroups, bool kOptions, bool kRagged, int kValueDim = 0>
 __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
                     const __grid_constant__ kit::TensorMap keys,
                     const __grid_constant__ kit::TensorMap values) {
-    constexpr WgmmaTile kTile{kHeadDim, kWarpgroups};
+    constexpr WgmmaTile kTile{kHeadDim, kWarpgroups, kValueDim};
     const WgmmaShared<kTile> shared;
     if (threadIdx.x == 0) {
         kit::tma_prefetch(queries);

@@ -16,9 +16,9 @@ using attention::WgmmaTile;
 // What a thread of a warpgroup knows of its two rows (h): those of its accumulators, 8 apart.
 template <WgmmaTile kTile>
 struct WgmmaState {
-    float out[kTile.head_dim / 2];  // sum of p v
-    float m[2];                     // maximum in use, of unscaled scores
-    float l[2];                     // sum of p over this thread's columns
+    float out[kTile.v_dim() / 2];  // sum of p v
+    float m[2];                    // maximum in use, of unscaled scores
+    float l[2];                    // sum of p over this thread's columns
 };
 
 // Row of the warpgroup and column of accumulator i.
@@ -59,7 +59,7 @@ __device__ __forceinline__ void issue_values(WgmmaState<kTile>& state,
     const auto v = kit::matrix_descriptor(values, kit::Swizzle::bytes128, 1024, kTile.box_bytes());
 #pragma unroll
     for (int step = 0; step < kTile.keys() / 16; ++step) {
-        kit::wgmma<T, T, kTile.head_dim, kit::Major::mn>(state.out, p[step], v.moved(step * 16 * 128), true);
+        kit::wgmma<T, T, kTile.v_dim(), kit::Major::mn>(state.out, p[step], v.moved(step * 16 * 128), true);
     }
     kit::wgmma_commit();
 }
@@ -116,8 +116,7 @@ __device__ __forceinline__ void follow_maximum(WgmmaState<kTile>& state, const f
         state.m[h] = most;
         state.l[h] *= shrink;
 #pragma unroll
-        for (int i = 2 * h; i < kTile.head_dim / 2; i += 4)
-            state.out[i] *= shrink, state.out[i + 1] *= shrink;
+        for (int i = 2 * h; i < kTile.v_dim() / 2; i += 4) state.out[i] *= shrink, state.out[i + 1] *= shrink;
     }
 }
 

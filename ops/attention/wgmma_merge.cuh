@@ -27,7 +27,7 @@ __device__ __forceinline__ void expect_sums(const WgmmaShared<kTile>& shared, co
 template <WgmmaTile kTile>
 struct HandedSums {
     static constexpr int kPerSlot = kTile.slot_bytes() / (128 * 16);
-    static constexpr int kCount = kTile.head_dim / 8;
+    static constexpr int kCount = kTile.v_dim() / 8;
     const WgmmaShared<kTile>& shared;
     int first_item;
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/attention/wgmma.h"
+#include "ops/attention/wide.h"
 
 namespace weft::attention {
 namespace {
@@ -22,6 +23,7 @@ constexpr double three_warpgroups(int head_dim) { return head_dim <= 64 ? 0.78 :
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 WgmmaTile tile_of(const Problem& problem) {
+    if (problem.narrow_values()) return {kWgmmaKeyDim, 2, kWgmmaValueDim};
     const auto next = [&](const auto& compiled) {
         return WgmmaTile{*std::ranges::lower_bound(compiled, static_cast<int>(problem.head_dim))};
     };
@@ -32,13 +34,23 @@ WgmmaTile tile_of(const Problem& problem) {
 }  // namespace
 
 const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
-    if (const char* why = decline(op, device)) return why;  // so that flash_mma takes whatever this one takes
     const Problem problem(op);
+    // So that flash_mma or flash_wide takes whatever this one takes.
+    if (const char* why = problem.narrow_values() ? decline_wide(op, device) : decline(op, device))
+        return why;
     if (device.arch < 90 || device.arch >= 100) return "wgmma is an instruction of SM 9.0 alone";
     if (const char* why = decline_boxes(op, device)) return why;
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (op.key_limits) return "key_limits are no part of this kernel";
+    if (problem.narrow_values()) {
+        if (!kHalf.contains(op.k.dtype)) return "keys and values of this kernel are bf16 or fp16";
+        if (problem.head_dim > kWgmmaKeyDim || problem.v_dim > kWgmmaValueDim || problem.v_dim % 8 != 0)
+            return "keys have up to 192 columns beside values of up to 128, in whole chunks of 16 bytes";
+        if (problem.ragged || problem.options)
+            return "values narrower than keys have no windows, cap or sinks, pages or packed sequences in "
+                   "this kernel";
+    }
     if (problem.ragged && problem.options)
         return "pages and packed sequences have no windows, cap or sinks in this kernel";
     return nullptr;

@@ -33,7 +33,7 @@ struct WgmmaShared : TileSlots<kTile> {
     __device__ WgmmaShared() {
         queries = kit::align_shared<1024>(kit::dynamic_shared<char>());
         ring = queries + kTile.query_buffers() * kTile.query_bytes();
-        handed_rows = reinterpret_cast<float4*>(ring + kTile.slots() * kTile.slot_bytes());
+        handed_rows = reinterpret_cast<float4*>(ring + kTile.ring_bytes());
         landed = reinterpret_cast<kit::Mbarrier*>(handed_rows) + WgmmaTile::kHandedRowBytes / 8;
         cleaned = landed + kTile.slots();
         empty = cleaned + kTile.slots();

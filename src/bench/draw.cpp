@@ -9,6 +9,7 @@
 
 #include "verify/random.h"
 #include "verify/resize.h"
+#include "verify/usual.h"
 #include "weft/error.h"
 
 namespace weft {
@@ -43,6 +44,7 @@ const std::map<std::string, Range, std::less<>>& ranges() {
         {"groups", {0, 0, {2, 4, 8, 8, 16, 32}}},
         {"group", {0, 0, {1, 1, 2, 4, 7, 8}}},
         {"head_dim", {0, 0, {64, 64, 128, 128, 128, 72, 80, 96, 112, 120, 192, 256}}},
+        {"v_dim", {0, 0, {64, 128, 128, 256, 512}}},
         {"half", {0, 0, {16, 32, 32, 36, 40, 48, 64, 64, 64, 128}}},
         {"pages", {64, 1024}},
         {"max_pages", {1, 256}},
@@ -137,6 +139,7 @@ class UserDraw {
             auto& size = matcher_.sizes.size[axis];
             if (size == kUnknown) size = size_of(static_cast<int>(axis));
         }
+        draw_alike(contract_.axes(), matcher_.sizes, random_);
         // Rotary tables are as long as half a head, where not all of it turns.
         const int half = contract_.axes().find("half"), head = contract_.axes().find("head_dim");
         if (half >= 0 && head >= 0 && chance(75))

@@ -1,0 +1,16 @@
+// Sizes that users mostly give two axes alike, so that drawn cases reach the kernels which are made for that.
+#pragma once
+
+#include "verify/random.h"
+#include "weft/axes.h"
+
+namespace weft {
+
+// Values are mostly as wide as keys are.
+inline void draw_alike(const AxisNames& axes, AxisSizes& sizes, Random& random) {
+    const int keys = axes.find("head_dim"), values = axes.find("v_dim");
+    if (keys >= 0 && values >= 0 && random.below(100) < 75)
+        sizes.size[static_cast<std::size_t>(values)] = sizes.size[static_cast<std::size_t>(keys)];
+}
+
+}  // namespace weft
