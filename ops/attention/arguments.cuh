@@ -6,7 +6,7 @@
 
 #include "kit/tensor_map.h"
 #include "kit/vector.cuh"
-#include "ops/attention/params.cuh"
+#include "ops/attention/codes.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -88,17 +88,30 @@ inline AttentionParams parameters(const Attention& op, const attention::Problem&
     return p;
 }
 
-// Boxes of 64 columns by some heads of some tokens.
+inline AttentionCodes codes_of(const Attention& op) {
+    AttentionCodes codes = {};
+    const auto set = [](const float*& at, int& step, const Tensor& scale) {
+        if (scale) at = scale.as<float>(), step = static_cast<int>(scale.stride[0]);
+    };
+    set(codes.q_scale, codes.q_scale_step, op.q_scale);
+    set(codes.k_scale, codes.k_scale_step, op.k_scale);
+    set(codes.v_scale, codes.v_scale_step, op.v_scale);
+    codes.queries = is_fp8(op.q.dtype), codes.e5m2 = op.k.dtype == DType::fp8_e5m2;
+    return codes;
+}
+
+// Boxes of 128 bytes of columns by some heads of some tokens.
 inline kit::TensorMap box_map(const Tensor& t, int heads, int tokens) {
+    const int bytes = bits(t.dtype) / 8;
     kit::TensorLayout layout{
-        .data = t.data, .element_bytes = 2, .axes = 4, .swizzle = kit::Swizzle::bytes128};
+        .data = t.data, .element_bytes = bytes, .axes = 4, .swizzle = kit::Swizzle::bytes128};
     const int axes[] = {3, 2, 1, 0};
-    const int box[] = {attention::kBoxColumns, heads, tokens, 1};
+    const int box[] = {128 / bytes, heads, tokens, 1};
     for (int i = 0; i < 4; ++i) {
         const auto size = static_cast<std::uint64_t>(t.dim(axes[i]));
         layout.size[i] = size;
         // One element is never stepped over, whatever its stride.
-        layout.stride[i] = size > 1 ? 2 * static_cast<std::uint64_t>(t.stride[axes[i]]) : 16;
+        layout.stride[i] = size > 1 ? static_cast<std::uint64_t>(bytes * t.stride[axes[i]]) : 16;
         layout.box[i] = static_cast<std::uint32_t>(box[i]);
     }
     return kit::tensor_map("attention", layout);

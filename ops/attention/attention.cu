@@ -6,6 +6,7 @@
 #include "ops/attention/wgmma.h"
 #include "ops/attention/wgmma_launch.h"
 #include "ops/attention/wide_launch.h"
+#include "ops/attention/widen_launch.h"
 #include "weft/op.h"
 
 namespace weft::inline WEFT_TARGET {
@@ -86,11 +87,31 @@ void launch_attention(const Attention& op, Context& context) {
 void launch_wgmma(const Attention& op, Context& context) {
     const Problem problem(op);
     const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
-    if (!config.merged()) return launch_attention_wgmma(op, config, nullptr, context);
+    if (!config.merged()) return launch_attention_wgmma(op, config, nullptr, nullptr, context);
     AttentionParams p = parameters(op, problem, config.rows, config.splits);
     set_partials(p, context.scratch(partial_bytes(p)));
-    launch_attention_wgmma(op, config, p.partial, context);
-    merge_partials(p, op.q.dtype == DType::bf16, context);
+    launch_attention_wgmma(op, config, p.partial, nullptr, context);
+    merge_partials(p, op.out.dtype == DType::bf16, context);
+}
+
+attention::WgmmaConfig widened_config(const Attention& op, const DeviceInfo& device) {
+    Problem problem(attention::Widened(op, nullptr).op);
+    problem.options = true;  // factors are one
+    return attention::choose_wgmma(problem, device);
+}
+
+void launch_widened(const Attention& op, Context& context) {
+    const attention::WgmmaConfig config = widened_config(op, context.info());
+    const attention::Widened sizes(op, nullptr);
+    AttentionParams p = parameters(sizes.op, Problem(sizes.op), config.rows, config.splits);
+    const std::size_t partials = config.merged() ? partial_bytes(p) : 0;
+    void* memory = context.scratch(sizes.bytes + partials);
+    const attention::Widened widened(op, memory);
+    launch_attention_widen(op, widened, context);
+    if (partials == 0) return launch_attention_wgmma(widened.op, config, nullptr, widened.factors, context);
+    set_partials(p, static_cast<char*>(memory) + sizes.bytes);
+    launch_attention_wgmma(widened.op, config, p.partial, widened.factors, context);
+    merge_partials(p, op.out.dtype == DType::bf16, context);
 }
 
 void launch_decode(const Attention& op, Context& context) {
@@ -100,7 +121,7 @@ void launch_decode(const Attention& op, Context& context) {
     AttentionParams p = parameters(op, problem, attention::DecodeTile::kRows, config.splits);
     set_partials(p, context.scratch(partial_bytes(p)));
     launch_attention_decode(op, config, p.partial, context);
-    merge_partials(p, op.q.dtype == DType::bf16, context);
+    merge_partials(p, op.out.dtype == DType::bf16, context);
 }
 
 void launch_wide(const Attention& op, Context& context) {
@@ -125,6 +146,10 @@ std::string wgmma_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose_wgmma(Problem(op), device));
 }
 
+std::string widened_text(const Attention& op, const DeviceInfo& device) {
+    return attention::to_string(widened_config(op, device)) + ", of codes made into 16 bits";
+}
+
 std::string decode_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose_decode(Problem(op), device));
 }
@@ -133,6 +158,7 @@ const RegisterImplementations<Attention> kKernels{
     kit::kTarget,
     {{"flash_decode", attention::decline_decode, decode_text, launch_decode},
      {"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
+     {"flash_widened", attention::decline_widened, widened_text, launch_widened},
      {"flash_mma", attention::decline, config_text, launch_attention},
      {"flash_wide", attention::decline_wide, wide_text, launch_wide}}};
 

@@ -21,8 +21,8 @@ namespace weft {
 // A value may have another size, v_dim, than a key's head_dim: 128 beside 192 (DeepSeek's prefill), 512 beside 576 (its
 // latent cache, where v is a view of k's first columns).
 //
-// k and v may be fp8 beside 16-bit queries (a narrow cache), or all three; q_scale, k_scale and v_scale, one number or one
-// a key head, are what stored fp8 is multiplied by. out is of 16 bits then.
+// k and v may be fp8 beside 16-bit queries (a narrow cache), or all three; q_scale, k_scale and v_scale are what the
+// stored fp8 of a key head is multiplied by. out is of 16 bits then.
 //
 // cap(x) = softcap · tanh(x / softcap), or x where softcap is 0 (Gemma 2). A sink is one more logit of the softmax, which
 // has no value (gpt-oss).
@@ -81,16 +81,6 @@ inline std::optional<Violation> head_dims_in_range(const Attention& op) {
         return Violation{field, "expected " + std::string(axis) + " in [1, " +
                                     std::to_string(Attention::kMostDim) + "], got " +
                                     std::to_string(t->dim(3))};
-    }
-    return std::nullopt;
-}
-
-inline std::optional<Violation> scales_are_of_heads(const Attention& op) {
-    for (const auto& [field, scale] : {std::pair{"q_scale", &op.q_scale}, std::pair{"k_scale", &op.k_scale},
-                                       std::pair{"v_scale", &op.v_scale}}) {
-        if (!*scale || scale->dim(0) == 1 || scale->dim(0) == op.k.dim(2)) continue;
-        return Violation{field, "expected [1] or [kv_heads=" + std::to_string(op.k.dim(2)) + "], got [" +
-                                    std::to_string(scale->dim(0)) + "]"};
     }
     return std::nullopt;
 }
@@ -257,9 +247,12 @@ inline DTypeChoices kept_dtypes() {
 inline void describe_scales(Describe<Attention>& describe) {
     const auto scale = [&](const std::string& of, Tensor Attention::* member) {
         describe
-            .in(of + "_scale", member, of + "_scales", DType::fp32,
-                "what " + of + "'s stored values are multiplied by: one number, or one a key head")
+            .in(of + "_scale", member, "kv_heads", DType::fp32,
+                "what " + of +
+                    "'s stored values are multiplied by, for each key head; one number for all is a "
+                    "view of stride 0")
             .optional()
+            .layout(Layout::strided)
             .scale_of(of)
             .fill(Fill::scale());
     };
@@ -291,7 +284,7 @@ inline constexpr std::string_view kTolerance =
     "d_j), and "
     "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) "
     "may be "
-    "zero; fp32: the same without the rounding of p; fp8: as fp16, or as q's 16-bit dtype where q has one";
+    "zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype";
 
 inline constexpr std::string_view kSource =
     "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
@@ -348,7 +341,6 @@ inline const Contract& Attention::contract() {
                     "scores become softcap tanh(score / softcap) before masks; 0: none", {0, 0, 0, 1, 50})
             .require(attention::heads_divide)
             .require(attention::head_dims_in_range)
-            .require(attention::scales_are_of_heads)
             .require(attention::sequences_are_of_one_batch)
             .require(attention::scale_is_normal)
             .require(attention::softcap_is_normal)
@@ -364,9 +356,6 @@ inline const Contract& Attention::contract() {
             .sizes("group", {1, 1, 2, 3, 8})
             .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 192, 200, 256, 320, 576})
             .sizes("v_dim", {1, 8, 30, 64, 128, 130, 256, 512, 600})
-            .sizes("q_scales", {1, 1, 2})
-            .sizes("k_scales", {1, 1, 2})
-            .sizes("v_scales", {1, 1, 2})
             .independent({"batch", "kv_heads"})
             .tolerance(attention::kTolerance)
             .source(attention::kSource);

@@ -21,13 +21,19 @@ void launch_attention_decode(const Attention& op, const attention::DecodeConfig&
         .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
         .dependent = true};
     const auto launch = [&](auto as_bf16, auto as_half) {
-        kit::launch("attention_decode", op.q.dtype == DType::bf16 ? as_bf16 : as_half, shape,
-                    context.stream(), p, keys, values);
+        kit::launch("attention_decode", op.out.dtype == DType::bf16 ? as_bf16 : as_half, shape,
+                    context.stream(), p, codes_of(op), keys, values);
     };
+    using kit::bf16, kit::half;
+    if (config.tile.stored_bits == 8) {
+        return config.tile.head_dim == 128
+                   ? launch(attention_decode<bf16, Code, 128>, attention_decode<half, Code, 128>)
+                   : launch(attention_decode<bf16, Code, 256>, attention_decode<half, Code, 256>);
+    }
     switch (config.tile.head_dim) {
-        case 64: return launch(attention_decode<kit::bf16, 64>, attention_decode<kit::half, 64>);
-        case 128: return launch(attention_decode<kit::bf16, 128>, attention_decode<kit::half, 128>);
-        default: return launch(attention_decode<kit::bf16, 256>, attention_decode<kit::half, 256>);
+        case 64: return launch(attention_decode<bf16, bf16, 64>, attention_decode<half, half, 64>);
+        case 128: return launch(attention_decode<bf16, bf16, 128>, attention_decode<half, half, 128>);
+        default: return launch(attention_decode<bf16, bf16, 256>, attention_decode<half, half, 256>);
     }
 }
 

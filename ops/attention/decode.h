@@ -10,11 +10,12 @@ namespace weft::attention {
 
 // The head dims that kernels are compiled for: a call takes the next that holds its own, and the copy engine fills the
 // columns between them with zeros.
-inline constexpr int kDecodeHeadDims[] = {64, 128, 256};
+inline constexpr int kDecodeHeadDims[] = {64, 128, 256};  // of codes of fp8 from 128 on: a box of theirs
 
 // What follows from the head dim that a kernel is compiled for.
 struct DecodeTile {
     int head_dim = 0;
+    int stored_bits = 16;  // of keys and values
 
     static constexpr int kWarps = 8;  // that compute; one more brings keys and values
     static constexpr int kThreads = 32 * (kWarps + 1);
@@ -23,7 +24,8 @@ struct DecodeTile {
     static constexpr int kBlocks = 8;     // of a cluster, at most: of larger ones few run at once
 
     static constexpr int keys() { return kWarps * kWarpKeys; }  // of a tile
-    constexpr int boxes() const { return head_dim / kBoxColumns; }
+    constexpr int box_columns() const { return 1024 / stored_bits; }
+    constexpr int boxes() const { return head_dim / box_columns(); }
     constexpr int value_boxes() const { return boxes(); }
     static constexpr int box_bytes() { return keys() * 128; }
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }

@@ -19,9 +19,9 @@ struct DecodeSlot {
 };
 
 // The parts of a block's shared memory.
-template <int kHeadDim>
-struct DecodeShared : TileSlots<DecodeTile{kHeadDim}> {
-    using Slots = TileSlots<DecodeTile{kHeadDim}>;
+template <DecodeTile kOwn>
+struct DecodeShared : TileSlots<kOwn> {
+    using Slots = TileSlots<kOwn>;
     using Slots::kTile, Slots::ring, Slots::landed, Slots::empty;
     uint4* queries;
     char* sent;  // by the blocks of the cluster
@@ -45,7 +45,7 @@ struct DecodeShared : TileSlots<DecodeTile{kHeadDim}> {
         if (p.clustered) kit::cluster_arrive();
     }
     // By a warp: its rows of the item in a slot, until it releases it.
-    __device__ DecodePieces<kHeadDim> await(const DecodeSlot& at, int warp) const {
+    __device__ DecodePieces await(const DecodeSlot& at, int warp) const {
         kit::mbarrier_wait(&landed[at.slot], at.parity);
         return {ring + at.slot * kTile.slot_bytes() + warp * DecodeTile::kWarpKeys * 128};
     }
@@ -58,31 +58,31 @@ struct DecodeShared : TileSlots<DecodeTile{kHeadDim}> {
 };
 
 // By the warps that compute.
-template <class T, int kHeadDim>
+template <class T, class Stored, int kHeadDim>
 __device__ __forceinline__ void load_queries(uint4* queries, const AttentionParams& p,
-                                             const AttentionBlock& block, int first_row) {
+                                             const AttentionCodes& codes, const AttentionBlock& block,
+                                             int first_row) {
     constexpr int kChunks = kHeadDim / 8;
     for (int i = static_cast<int>(threadIdx.x); i < DecodeTile::kRows * kChunks;
          i += 32 * DecodeTile::kWarps) {
         const int row = i / kChunks, chunk = i % kChunks;
-        uint4 piece = {};
-        if (first_row + row < block.rows && chunk * 8 < p.head_dim) {
-            const T* from = static_cast<const T*>(p.q) + block.row_offset(p, p.q_stride, first_row + row);
-            piece = kit::load(reinterpret_cast<const uint4*>(from + chunk * 8));
-        }
-        store_query(reinterpret_cast<uint32_t*>(queries), row, chunk, piece);
+        const int count = first_row + row < block.rows ? min(p.head_dim - chunk * 8, 8) : 0;
+        const std::int64_t at = count > 0 ? block.row_offset(p, p.q_stride, first_row + row) + chunk * 8 : 0;
+        const uint4 piece = load_query<T>(p, codes, at, count);
+        store_query<kCodes<Stored>>(reinterpret_cast<uint32_t*>(queries), row, chunk, piece);
     }
 }
 
 // A warp over its keys of all tiles.
-template <class T, int kHeadDim>
-__device__ __forceinline__ void attend(DecodeState<kHeadDim>& state, const DecodeShared<kHeadDim>& shared,
-                                       const AttentionParams& p, const AttentionBlock& block,
-                                       const KeyTiles& tiles, const KeyBounds& bounds, int first_row,
-                                       int warp) {
+template <class T, class Stored, int kHeadDim, DecodeTile kTile>
+__device__ __forceinline__ void attend(DecodeState<kHeadDim>& state, const DecodeShared<kTile>& shared,
+                                       const AttentionParams& p, const AttentionCodes& codes,
+                                       const AttentionBlock& block, const KeyTiles& tiles,
+                                       const KeyBounds& bounds, int first_row, int warp) {
     const int row = first_row + static_cast<int>(threadIdx.x) % 32 / 4;
     const std::uint8_t* mask = block.mask(p);
     const auto key_of = [&](int tile) { return tiles.key(tile) + warp * DecodeTile::kWarpKeys; };
+    const float factor = kCodes<Stored> ? codes.scores(block.kv_head) : 1.0f;
     DecodeSlot at;
     DecodeShown shown = {}, ahead = {};
     if (mask != nullptr) ahead.read(mask, key_of(0), bounds.end);
@@ -97,8 +97,12 @@ __device__ __forceinline__ void attend(DecodeState<kHeadDim>& state, const Decod
             shown.read(nullptr, key, bounds.end);
         }
         DecodeScores s;
-        multiply_keys<T>(s, shared.queries, shared.await(at, warp));
+        multiply_keys<T, Stored, kHeadDim>(s, shared.queries, shared.await(at, warp), codes.e5m2);
         shared.release(at);
+        if constexpr (kCodes<Stored>) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) s[i / 4][i % 4] *= factor;
+        }
         if (p.capped) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = cap_score(s[i / 4][i % 4], p.cap_factor);
@@ -106,9 +110,9 @@ __device__ __forceinline__ void attend(DecodeState<kHeadDim>& state, const Decod
         if (partly) hide_scores(s, p, block, shown, row, key);
         uint32_t weights[4];
         weigh<T>(weights, s, state, p.scale_log2);
-        const DecodePieces<kHeadDim> values = shared.await(at, warp);
-        partly ? add_values<T, true>(state, weights, values, shown)
-               : add_values<T, false>(state, weights, values, shown);
+        const DecodePieces values = shared.await(at, warp);
+        partly ? add_values<T, Stored, true>(state, weights, values, shown, codes.e5m2)
+               : add_values<T, Stored, false>(state, weights, values, shown, codes.e5m2);
         shared.release(at);
     }
 }
@@ -124,7 +128,7 @@ struct DecodeParked {
 };
 
 // A warp's sums, where all warps find them.
-template <int kHeadDim>
+template <class Stored, int kHeadDim>
 __device__ __forceinline__ void park(const DecodeParked<kHeadDim>& to, const DecodeState<kHeadDim>& state) {
     const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
 #pragma unroll
@@ -134,12 +138,14 @@ __device__ __forceinline__ void park(const DecodeParked<kHeadDim>& to, const Dec
         l += kit::shuffle_xor(l, 1);
         l += kit::shuffle_xor(l, 2);
         if (t == 0) kit::store(reinterpret_cast<float2*>(to.weights(row)), float2{state.m[h], l});
-        float* sums = to.sums(row) + 16 * t;
+        constexpr int kColumns = 16 / static_cast<int>(sizeof(Stored));  // of a piece
+        float* sums = to.sums(row) + 2 * kColumns * t;
 #pragma unroll
         for (int i = 0; i < state.kSums; i += 4) {
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
-                kit::store(reinterpret_cast<float4*>(sums + i / 8 * 64 + 8 * e + i % 8),
+                kit::store(reinterpret_cast<float4*>(sums + i / kColumns * 8 * kColumns + kColumns * e +
+                                                     i % kColumns),
                            float4{state.out[i][2 * h + e], state.out[i + 1][2 * h + e],
                                   state.out[i + 2][2 * h + e], state.out[i + 3][2 * h + e]});
             }
@@ -173,9 +179,10 @@ __device__ __forceinline__ DecodeFour sum_parts(int count, float scale_log2, Wei
 
 // Stores four columns of a row: of out, or of a split's result in fp32, for the merge.
 template <class T>
-__device__ __forceinline__ void store_four(const AttentionParams& p, const AttentionBlock& block, int row,
-                                           int column, const DecodeFour& four) {
-    const float l = four.weights.y, inverse = l == 0.0f ? 0.0f : 1.0f / l,
+__device__ __forceinline__ void store_four(const AttentionParams& p, const AttentionCodes& codes,
+                                           const AttentionBlock& block, int row, int column,
+                                           const DecodeFour& four) {
+    const float l = four.weights.y, inverse = l == 0.0f ? 0.0f : codes.values(block.kv_head) / l,
                 lse2 = four.weights.x * p.scale_log2 + log2f(l);
     const float value[4] = {four.value.x * inverse, four.value.y * inverse, four.value.z * inverse,
                             four.value.w * inverse};
@@ -209,9 +216,9 @@ struct DecodeSent {
 
 // By the warps that compute: what their sums come to. A block alone stores it; those of a cluster send it to each other.
 template <class T, int kHeadDim>
-__device__ __forceinline__ void sum_warps(const AttentionParams& p, const AttentionBlock& block,
-                                          float* all_parked, const DecodeSent<kHeadDim>& sent, int first_row,
-                                          int rows) {
+__device__ __forceinline__ void sum_warps(const AttentionParams& p, const AttentionCodes& codes,
+                                          const AttentionBlock& block, float* all_parked,
+                                          const DecodeSent<kHeadDim>& sent, int first_row, int rows) {
     constexpr DecodeTile kTile{kHeadDim};
     const int fours = p.v_dim / 4, all = rows * fours;
     for (int i = static_cast<int>(threadIdx.x); i < all; i += 32 * kTile.kWarps) {
@@ -226,7 +233,7 @@ __device__ __forceinline__ void sum_warps(const AttentionParams& p, const Attent
                 return kit::load(reinterpret_cast<const float4*>(parked(of).sums(row) + column));
             });
         if (!p.clustered) {
-            store_four<T>(p, block, first_row + row, column, four);
+            store_four<T>(p, codes, block, first_row + row, column, four);
             continue;
         }
         const auto to = static_cast<unsigned>(i % p.splits);
@@ -237,15 +244,16 @@ __device__ __forceinline__ void sum_warps(const AttentionParams& p, const Attent
 
 // Of a cluster's sums those that this block stores.
 template <class T, int kHeadDim>
-__device__ __forceinline__ void sum_blocks(const AttentionParams& p, const AttentionBlock& block,
-                                           const DecodeSent<kHeadDim>& sent, int first_row, int rows) {
+__device__ __forceinline__ void sum_blocks(const AttentionParams& p, const AttentionCodes& codes,
+                                           const AttentionBlock& block, const DecodeSent<kHeadDim>& sent,
+                                           int first_row, int rows) {
     const int fours = p.v_dim / 4;
     for (int i = static_cast<int>(threadIdx.x) * p.splits + block.split; i < rows * fours;
          i += DecodeTile::kThreads * p.splits) {
         const DecodeFour four = sum_parts(
             p.splits, p.scale_log2, [&](int from) { return kit::load(sent.weights(from) + i / p.splits); },
             [&](int from) { return kit::load(sent.values(from) + i / p.splits); });
-        store_four<T>(p, block, first_row + i / fours, i % fours * 4, four);
+        store_four<T>(p, codes, block, first_row + i / fours, i % fours * 4, four);
     }
 }
 
@@ -254,14 +262,15 @@ __device__ __forceinline__ void sum_blocks(const AttentionParams& p, const Atten
 //          those of the `splits` blocks of a cluster, each of which stores a part of the rows; or each block stores its own,
 //          for a merge. Sums are added in a fixed order (deterministic)
 // Traffic: k and v once for 16 rows; bound by the memory
-// Needs:   head_dim <= kHeadDim and a multiple of 8, 16-byte aligned rows of q, k and v, boxes of 64 columns by the keys of a
-//          tile (of pages p.page_keys) in the maps, SM 9.0
-template <class T, int kHeadDim>
+// Needs:   head_dim <= kHeadDim and a multiple of 8, 16-byte aligned rows of q, k and v, boxes of 128 bytes of columns by the keys of
+//          a tile (of pages p.page_keys) in the maps, SM 9.0
+template <class T, class Stored, int kHeadDim>
 __global__ void __launch_bounds__(DecodeTile::kThreads, 1)
-    attention_decode(const AttentionParams p, const __grid_constant__ kit::TensorMap keys,
+    attention_decode(const AttentionParams p, const AttentionCodes codes,
+                     const __grid_constant__ kit::TensorMap keys,
                      const __grid_constant__ kit::TensorMap values) {
-    constexpr DecodeTile kTile{kHeadDim};
-    const DecodeShared<kHeadDim> shared;
+    constexpr DecodeTile kTile{kHeadDim, 8 * static_cast<int>(sizeof(Stored))};
+    const DecodeShared<kTile> shared;
     if (threadIdx.x == 0) {
         kit::tma_prefetch(keys);
         kit::tma_prefetch(values);
@@ -287,7 +296,7 @@ __global__ void __launch_bounds__(DecodeTile::kThreads, 1)
         }
         __syncwarp();
     } else {
-        load_queries<T, kHeadDim>(shared.queries, p, block, first_row);
+        load_queries<T, Stored, kHeadDim>(shared.queries, p, codes, block, first_row);
         DecodeState<kHeadDim> state = {{}, {minus_infinity(), minus_infinity()}, {}};
         if (p.sinks != nullptr && block.split == 0 && warp == 0) {
 #pragma unroll
@@ -297,16 +306,16 @@ __global__ void __launch_bounds__(DecodeTile::kThreads, 1)
             }
         }
         kit::named_barrier_sync(1, 32 * kTile.kWarps);  // the queries are there
-        attend<T>(state, shared, p, block, tiles, bounds, first_row, warp);
+        attend<T, Stored>(state, shared, p, codes, block, tiles, bounds, first_row, warp);
         kit::named_barrier_sync(1, 32 * kTile.kWarps);  // nobody reads the ring any more
         float* parked = reinterpret_cast<float*>(shared.ring);
-        park(DecodeParked<kHeadDim>{parked + warp * kTile.parked_floats()}, state);
+        park<Stored>(DecodeParked<kHeadDim>{parked + warp * kTile.parked_floats()}, state);
         kit::named_barrier_sync(1, 32 * kTile.kWarps);
-        sum_warps<T>(p, block, parked, sent, first_row, rows);
+        sum_warps<T>(p, codes, block, parked, sent, first_row, rows);
     }
     if (!p.clustered) return;
     kit::cluster_sync();
-    sum_blocks<T>(p, block, sent, first_row, rows);
+    sum_blocks<T>(p, codes, block, sent, first_row, rows);
 }
 
 }  // namespace

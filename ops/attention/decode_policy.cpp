@@ -5,6 +5,7 @@
 
 #include "ops/attention/decode.h"
 #include "ops/attention/wgmma.h"
+#include "ops/attention/wide.h"
 
 namespace weft::attention {
 namespace {
@@ -21,11 +22,13 @@ constexpr double kNearKeys = 8 << 20;  // bytes, of all rows together, that L2 g
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 DecodeTile tile_of(const Problem& problem) {
-    return {*std::ranges::lower_bound(kDecodeHeadDims, static_cast<int>(problem.head_dim))};
+    const int columns = std::max(static_cast<int>(problem.head_dim), 1024 / problem.stored_bits);
+    return {*std::ranges::lower_bound(kDecodeHeadDims, columns), problem.stored_bits};
 }
 
 double key_bytes(const Problem& problem) {
-    return 4.0 * static_cast<double>(problem.heads) * static_cast<double>(problem.head_dim) *
+    return problem.stored_bits / 4.0 * static_cast<double>(problem.heads) *
+           static_cast<double>(problem.head_dim) *
            static_cast<double>(problem.block_keys(DecodeTile::kRows, 1));
 }
 
@@ -53,7 +56,10 @@ bool fits_at_once(const Problem& problem, const DecodeConfig& config, const Devi
 }  // namespace
 
 const char* decline_decode(const Attention& op, const DeviceInfo& device) {
-    if (const char* why = decline(op, device)) return why;  // so that flash_mma takes whatever this one takes
+    if (const char* why = decline_wide(op, device))
+        return why;  // so that flash_wide takes whatever this one takes
+    if (op.v.dim(3) != op.q.dim(3) || op.q.dim(3) > kDecodeHeadDims[2])
+        return "keys and values of this kernel are alike in width, up to 256 columns";
     if (const char* why = decline_boxes(op, device)) return why;
     const Problem problem(op);
     const auto row_blocks = static_cast<double>(ceil_div(problem.rows, DecodeTile::kRows));

@@ -7,9 +7,9 @@
 #pragma once
 
 #include "kit/ptx/memory.cuh"
+#include "ops/attention/codes.cuh"
 #include "ops/attention/decode.h"
 #include "ops/attention/sequence.cuh"
-#include "ops/attention/warp_math.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
@@ -21,9 +21,9 @@ __device__ __forceinline__ int decode_key(int r) {
     return static_cast<int>(threadIdx.x) % 4 * 2 + r % 2 + r / 2 * 8;
 }
 
-// Pieces of a warp's 16 keys, or values, in a tile whose boxes are swizzled: of the keys n * 8 + g the columns from
-// 8 (4 j + t) on, of the r-th values those from 8 (8 u + g) on. As little as possible of where they lie depends on the lane.
-template <int kHeadDim>
+// Pieces of a warp's 16 keys, or values, in a tile whose boxes are swizzled: of the keys n * 8 + g the (4 j + t)-th piece, of
+// the r-th values the (8 u + g)-th. As little as possible of where they lie depends on the lane. A piece has eight columns,
+// of codes 16.
 struct DecodePieces {
     static constexpr int kBox = DecodeTile::box_bytes();
     const char* rows;  // the warp's first
@@ -54,30 +54,43 @@ struct DecodeShown {
     }
 };
 
-// Queries in shared memory, as a lane reads them: two operands of rows g and g + 8 for each 64 columns, made of a word of
-// one row and a word of the other in turn.
+// Queries in shared memory, as a lane reads them: for each 16 columns an operand of rows g and g + 8, made of a word of one
+// row and a word of the other in turn. Which columns those are follows from the pieces of keys that they multiply.
+template <bool kOfCodes>
 __device__ __forceinline__ void store_query(uint32_t* queries, int row, int chunk, const uint4& piece) {
-    uint32_t* to = queries + (chunk / 4 * 64 + row % 8 * 4 + chunk % 4) * 4 + row / 8;
+    const int t = kOfCodes ? chunk % 8 / 2 : chunk % 4;
+    const int operand = kOfCodes ? chunk / 8 * 4 + chunk % 2 * 2 : chunk / 4 * 2;
+    uint32_t* to = queries + (operand * 32 + row % 8 * 4 + t) * 4 + row / 8;
     to[0] = piece.x, to[2] = piece.y, to[128] = piece.z, to[130] = piece.w;
 }
 
 using DecodeScores = float[2][4];  // of eight keys each, as mma leaves them
 
-template <class T, int kHeadDim>
-__device__ __forceinline__ void multiply_keys(DecodeScores& s, const uint4* queries,
-                                              const DecodePieces<kHeadDim>& keys) {
+template <class T, class Stored, int kHeadDim>
+__device__ __forceinline__ void multiply_keys(DecodeScores& s, const uint4* queries, const DecodePieces& keys,
+                                              bool e5m2) {
     const uint4* own = queries + static_cast<int>(threadIdx.x) % 32;
     float odd[2][4];  // a chain of its own, so that instructions wait less for each other
 #pragma unroll
     for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = odd[i / 4][i % 4] = 0;
+    constexpr int kOperands = kCodes<Stored> ? 4 : 2;  // of a piece
 #pragma unroll
-    for (int j = 0; j < kHeadDim / 32; ++j) {
-        const uint4 low = kit::load(own + 64 * j), high = kit::load(own + 64 * j + 32);
+    for (int j = 0; j < kHeadDim / 16 / kOperands; ++j) {
+        uint4 query[kOperands];
+#pragma unroll
+        for (int i = 0; i < kOperands; ++i) query[i] = kit::load(own + 32 * (j * kOperands + i));
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
             const uint4 k = keys.key(n, j);
-            kit::mma_m16n8k16<T>(s[n], {low.x, low.y, low.z, low.w}, {k.x, k.y});
-            kit::mma_m16n8k16<T>(odd[n], {high.x, high.y, high.z, high.w}, {k.z, k.w});
+            const uint32_t word[4] = {k.x, k.y, k.z, k.w};
+#pragma unroll
+            for (int i = 0; i < kOperands; ++i) {
+                uint32_t low = word[2 * i % 4], high = word[(2 * i + 1) % 4];
+                if constexpr (kCodes<Stored>)
+                    low = widen<T>(word[i] & 0xffffu, e5m2), high = widen<T>(word[i] >> 16, e5m2);
+                kit::mma_m16n8k16<T>(i % 2 == 0 ? s[n] : odd[n],
+                                     {query[i].x, query[i].y, query[i].z, query[i].w}, {low, high});
+            }
         }
     }
 #pragma unroll
@@ -100,8 +113,8 @@ __device__ __forceinline__ void hide_scores(DecodeScores& s, const AttentionPara
     }
 }
 
-// What a warp knows of its rows g and g + 8. out[8 u + e] holds, of a lane, columns 64 u + 16 t + e and that plus 8 of
-// row g, then of row g + 8.
+// What a warp knows of its rows g and g + 8. With w columns a piece out[w u + e] holds, of a lane, columns 8 w u + 2 w t + e
+// and that plus w of row g, then of row g + 8.
 template <int kHeadDim>
 struct DecodeState {
     static constexpr int kSums = kHeadDim / 8;
@@ -138,13 +151,25 @@ __device__ __forceinline__ void weigh(uint32_t (&weights)[4], const DecodeScores
     }
 }
 
-// out += p v: the w-th words of two keys' pieces are their columns 2 w and 2 w + 1. What is not shown might not be finite,
-// and a weight of zero would not hide it. kPartly: not all is shown.
-template <class T, bool kPartly, int kHeadDim>
+// Column e of two rows' pieces, side by side, as an operand.
+template <class T, class Stored>
+__device__ __forceinline__ uint32_t column_of_two(const uint32_t (&a)[4], const uint32_t (&b)[4], int e,
+                                                  bool e5m2) {
+    if constexpr (kCodes<Stored>) {
+        const unsigned select = static_cast<unsigned>(e % 4 | (e % 4 + 4) << 4);
+        return widen<T>(__byte_perm(a[e / 4], b[e / 4], select) & 0xffffu, e5m2);
+    } else {
+        return __byte_perm(a[e / 2], b[e / 2], e % 2 == 0 ? 0x5410u : 0x7632u);
+    }
+}
+
+// out += p v. What is not shown might not be finite, and a weight of zero would not hide it. kPartly: not all is shown.
+template <class T, class Stored, bool kPartly, int kHeadDim>
 __device__ __forceinline__ void add_values(DecodeState<kHeadDim>& state, const uint32_t (&weights)[4],
-                                           const DecodePieces<kHeadDim>& values, const DecodeShown& shown) {
+                                           const DecodePieces& values, const DecodeShown& shown, bool e5m2) {
+    constexpr int kColumns = 16 / static_cast<int>(sizeof(Stored));  // of a piece
 #pragma unroll
-    for (int u = 0; u < kHeadDim / 64; ++u) {
+    for (int u = 0; u < kHeadDim / 8 / kColumns; ++u) {
         uint32_t words[4][4];
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
@@ -153,11 +178,10 @@ __device__ __forceinline__ void add_values(DecodeState<kHeadDim>& state, const u
             words[r][0] = piece.x, words[r][1] = piece.y, words[r][2] = piece.z, words[r][3] = piece.w;
         }
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-            const unsigned select = e % 2 == 0 ? 0x5410u : 0x7632u;
-            kit::mma_m16n8k16<T>(state.out[8 * u + e], weights,
-                                 {__byte_perm(words[0][e / 2], words[1][e / 2], select),
-                                  __byte_perm(words[2][e / 2], words[3][e / 2], select)});
+        for (int e = 0; e < kColumns; ++e) {
+            kit::mma_m16n8k16<T>(state.out[kColumns * u + e], weights,
+                                 {column_of_two<T, Stored>(words[0], words[1], e, e5m2),
+                                  column_of_two<T, Stored>(words[2], words[3], e, e5m2)});
         }
     }
 }

@@ -51,6 +51,8 @@ struct AttentionParams {
     const float* sinks;  // or null: [q_heads]
     float cap_factor;    // exp2 of a score times this is exp(2 score / softcap)
     bool capped;
+    // Of a key head, [kv_heads], or null: what its products of queries and keys, and its values, are multiplied by.
+    const float *score_factors, *value_factors;
     // Of ragged kernels alone: keys in pages, or sequences that are packed one behind the other.
     const std::int32_t*
         block_table;  // or null: [sequence, max_pages], of caches whose strides' batch is a page

@@ -31,9 +31,10 @@ Tile tile_of(std::int64_t head_dim) {
 }
 
 bool whole_chunks(const Tensor& t) {
-    if (reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0) return false;
+    const int elements = 128 / bits(t.dtype);
+    if (reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0 || t.dim(3) % elements != 0) return false;
     for (int axis = 0; axis < 3; ++axis) {
-        if (t.dim(axis) > 1 && (t.stride[axis] <= 0 || t.stride[axis] % 8 != 0)) return false;
+        if (t.dim(axis) > 1 && (t.stride[axis] <= 0 || t.stride[axis] % elements != 0)) return false;
     }
     return true;
 }
@@ -75,7 +76,7 @@ bool has_options(const Attention& op) {
 const char* decline_tensor_cores(const Attention& op, const DeviceInfo& device) {
     const Problem problem(op);
     const Extent extent(op);
-    if (op.q.dtype == DType::fp32) return "tensor cores take 16 and 8 bits";
+    if (op.q.dtype == DType::fp32) return "these kernels' tensor cores take bf16, fp16 and fp8";
     if (device.arch < 80) return "needs cp.async and bf16 mma.sync (SM 8.0)";
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 2;
     if (extent.queries > kMost || extent.queries * problem.group > kMost || extent.keys > kMost)
@@ -99,10 +100,9 @@ const char* decline(const Attention& op, const DeviceInfo& device) {
 
 const char* decline_boxes(const Attention& op, const DeviceInfo& device) {
     if (device.arch < 90) return "the copy engine is of SM 9.0 and newer";
-    if (op.q.dim(3) % 8 != 0) return "rows of q, k and v must be whole chunks of 16 bytes";
     if (Extent(op).keys == 0) return "there are no keys, and a tensor map has no empty axis";
     if (!whole_chunks(op.q) || !whole_chunks(op.k) || !whole_chunks(op.v))
-        return "q, k and v must be 16-byte aligned, with positive strides of whole 16 bytes";
+        return "rows of q, k and v must be whole chunks of 16 bytes, aligned so, with positive strides";
     if (op.block_table && op.k.dim(1) % kSwizzledRows != 0)
         return "pages must hold whole eight keys, which a box brings";
     if (op.k.numel() == 0) return "there are no pages, and a tensor map has no empty axis";

@@ -23,9 +23,9 @@ Values row_at(const Tensor& t, std::int64_t begin) {
     return row;
 }
 
-// A scale of key head h: absent, 1; of one number, all heads'.
+// Key head h's scale; absent, 1.
 double scale_of(const Tensor& scale, std::int64_t h) {
-    return scale ? scale.as<float>()[scale.dim(0) == 1 ? 0 : h * scale.stride[0]] : 1;
+    return scale ? scale.as<float>()[h * scale.stride[0]] : 1;
 }
 
 // What a query's softmax is told beside its keys: the factor of its products and the logit of its sink.

@@ -26,16 +26,16 @@ TEST(Attention, RejectsWhatTheContractExcludes) {
         test::open_rejection("attention q=bf16[1,4,3,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=bf16[1,4,3,8]"),
         HasSubstr("attention.q: expected q_heads to be a multiple of kv_heads=2, got 3"));
     EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,8] k=fp16[1,9,2,8] v=bf16[1,9,2,8]"),
-                HasSubstr("attention.k: expected q's dtype bf16, got fp16"));
+                HasSubstr("attention.k: expected dtype bf16, fp8_e4m3, fp8_e5m2 beside q of bf16, got fp16"));
     EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=fp32[1,9,2,8]"),
-                HasSubstr("attention.v: expected q's dtype bf16, got fp32"));
+                HasSubstr("attention.v: expected k's dtype bf16, got fp32"));
     EXPECT_THAT(
         test::open_rejection("attention q=bf16[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8] out=fp32[1,4,4,8]"),
-        HasSubstr("attention.out: expected q's dtype bf16, got fp32"));
-    EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,257] k=bf16[1,9,2,257] v=bf16[1,9,2,257]"),
-                HasSubstr("attention.q: expected head_dim in [1, 256], got 257"));
+        HasSubstr("attention.out: expected dtype bf16 beside q of bf16, got fp32"));
+    EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,1025] k=bf16[1,9,2,1025] v=bf16[1,9,2,8]"),
+                HasSubstr("attention.q: expected head_dim in [1, 1024], got 1025"));
     EXPECT_THAT(test::open_rejection("attention q=bf16[1,4,4,0] k=bf16[1,9,2,0] v=bf16[1,9,2,0]"),
-                HasSubstr("attention.q: expected head_dim in [1, 256], got 0"));
+                HasSubstr("attention.q: expected head_dim in [1, 1024], got 0"));
     EXPECT_EQ(test::open_rejection("attention q=bf16[1,4,4,1] k=bf16[1,9,2,1] v=bf16[1,9,2,1]"), "accepted");
     EXPECT_EQ(
         test::open_rejection("attention q=bf16[1,4,0,8] k=bf16[1,9,0,8] v=bf16[1,9,0,8] out=bf16[1,4,0,8]"),
@@ -44,7 +44,7 @@ TEST(Attention, RejectsWhatTheContractExcludes) {
         test::open_rejection("attention q=bf16[1,4,1,8] k=bf16[1,9,0,8] v=bf16[1,9,0,8] out=bf16[1,4,1,8]"),
         HasSubstr("attention.q: expected q_heads to be a multiple of kv_heads=0, got 1"));
     EXPECT_THAT(test::open_rejection("attention q=int8[1,4,4,8] k=bf16[1,9,2,8] v=bf16[1,9,2,8]"),
-                HasSubstr("attention.q: expected dtype fp32, bf16, fp16, got int8"));
+                HasSubstr("attention.q: expected dtype fp32, bf16, fp16, fp8_e4m3, fp8_e5m2, got int8"));
     EXPECT_THAT(
         test::open_rejection("attention q=bf16[1,4,4,8]{256,64,16,2} k=bf16[1,9,2,8] v=bf16[1,9,2,8]"),
         HasSubstr("attention.q: the last axis must be contiguous"));
@@ -121,7 +121,7 @@ TEST(Attention, SaysWhyAKernelDeclines) {
     }();
     c.with_call(kCuda, [](const void* call) {
         EXPECT_THAT(attention::decline(*static_cast<const Attention*>(call), *find_device("h100")),
-                    HasSubstr("bf16 and fp16"));
+                    HasSubstr("bf16, fp16 and fp8"));
     });
     std::uint16_t element = 0;
     Attention half;

@@ -42,12 +42,12 @@ TEST(AttentionDecode, TakesFewRows) {
 }
 
 TEST(AttentionDecode, SaysWhatItCannotBring) {
-    EXPECT_THAT(reason("q=fp32[1,1,8,64] k=fp32[1,9,1,64] v=fp32[1,9,1,64]"), HasSubstr("bf16 and fp16"));
+    EXPECT_THAT(reason("q=fp32[1,1,8,64] k=fp32[1,9,1,64] v=fp32[1,9,1,64]"), HasSubstr("bf16, fp16 and fp8"));
     EXPECT_THAT(reason("q=bf16[1,1,8,76] k=bf16[1,9,1,76] v=bf16[1,9,1,76]"), HasSubstr("whole chunks"));
     EXPECT_THAT(reason("q=bf16[1,1,8,64] k=bf16[1,9,1,64] v=bf16[1,9,1,64]", "a100"),
                 HasSubstr("SM 9.0 and newer"));
     EXPECT_THAT(reason("q=bf16[1,1,8,64] k=bf16[1,0,1,64] v=bf16[1,0,1,64]"), HasSubstr("no keys"));
-    EXPECT_THAT(reason("q=bf16[1,1,8,64]+1 k=bf16[1,9,1,64] v=bf16[1,9,1,64]"), HasSubstr("16-byte aligned"));
+    EXPECT_THAT(reason("q=bf16[1,1,8,64]+1 k=bf16[1,9,1,64] v=bf16[1,9,1,64]"), HasSubstr("whole chunks"));
     EXPECT_THAT(reason("q=bf16[1,1,8,64] k=bf16[9,12,1,64] v=bf16[9,12,1,64] block_table=int32[1,5] "
                        "kv_lengths=int32[1]"),
                 HasSubstr("whole eight keys"));

@@ -33,7 +33,7 @@ TEST(AttentionPlaces, RejectWhatTheContractExcludes) {
                 HasSubstr("attention.key_mask"));
     EXPECT_THAT(
         test::open_rejection("attention q=bf16[2,5,4,64] k=bf16[9,16,2,64] v=bf16[9,8,2,64] " + table),
-        HasSubstr("attention.v: expected [pages=9, page_size=16, kv_heads=2, head_dim=64], got"));
+        HasSubstr("attention.v: expected [pages=9, page_size=16, kv_heads=2, v_dim], got"));
     EXPECT_EQ(
         test::open_rejection(packed + "cu_seqlens_q=int32[4] cu_seqlens_k=int32[4] kv_lengths=int32[3]"),
         "accepted");

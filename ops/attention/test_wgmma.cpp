@@ -26,7 +26,7 @@ TEST(AttentionWgmma, SaysWhatItTakes) {
     EXPECT_EQ(reason("attention q=fp16[2,9,6,64] k=fp16[2,70,2,64] v=fp16[2,70,2,64] causal=true"),
               "accepts");
     EXPECT_THAT(reason("attention q=fp32[1,9,8,64] k=fp32[1,9,1,64] v=fp32[1,9,1,64]"),
-                HasSubstr("bf16 and fp16"));
+                HasSubstr("bf16, fp16 and fp8"));
     EXPECT_EQ(reason("attention q=bf16[1,9,8,8] k=bf16[1,9,1,8] v=bf16[1,9,1,8]"), "accepts");
     EXPECT_EQ(reason("attention q=bf16[1,9,8,200] k=bf16[1,9,1,200] v=bf16[1,9,1,200]"), "accepts");
     EXPECT_THAT(reason("attention q=bf16[1,9,8,76] k=bf16[1,9,1,76] v=bf16[1,9,1,76]"),
@@ -35,9 +35,9 @@ TEST(AttentionWgmma, SaysWhatItTakes) {
                 HasSubstr("SM 9.0 alone"));
     EXPECT_THAT(reason("attention q=bf16[1,9,8,64] k=bf16[1,0,1,64] v=bf16[1,0,1,64]"), HasSubstr("no keys"));
     EXPECT_THAT(reason("attention q=bf16[1,9,1,64] k=bf16[1,9,1,64]{585,65,65,1} v=bf16[1,9,1,64]"),
-                HasSubstr("16-byte aligned"));
+                HasSubstr("whole chunks"));
     EXPECT_THAT(reason("attention q=bf16[1,9,1,64]+1 k=bf16[1,9,1,64] v=bf16[1,9,1,64]"),
-                HasSubstr("16-byte aligned"));
+                HasSubstr("whole chunks"));
 }
 
 TEST(AttentionWgmma, IsAskedBehindTheKernelOfFewRows) {

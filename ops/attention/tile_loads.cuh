@@ -70,7 +70,7 @@ __device__ __forceinline__ void load_tiles(const TileSlots<kTile>& shared, const
         const kit::TensorMap& map = item % 2 == 0 ? keys : values;
         for (int box = 0; box < boxes; ++box) {
             kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
-                             {box * attention::kBoxColumns, block.kv_head,
+                             {box * kTile.box_columns(), block.kv_head,
                               block.first_key + tiles.key(item / 2 - tiles.before), block.batch});
         }
     }
@@ -106,7 +106,7 @@ __device__ __forceinline__ void load_pages(const TileSlots<kTile>& shared, const
             const kit::TensorMap& map = item == tiles.keys_item(tile) ? keys : values;
             for (int box = 0; box < kTile.boxes(); ++box) {
                 kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes() + first * 128, map, landed,
-                                 {box * attention::kBoxColumns, block.kv_head, key - place(key) * p.page_size,
+                                 {box * kTile.box_columns(), block.kv_head, key - place(key) * p.page_size,
                                   max(page, -1)});
             }
         }

@@ -69,8 +69,8 @@ class RowError {
         return softcap * (passed + 10 * kEps32);
     }
 
-    // That weights are rounded to before they multiply values: q's, or fp16, which holds all of fp8.
-    static DType weights_dtype(const Attention& op) { return is_fp8(op.q.dtype) ? DType::fp16 : op.q.dtype; }
+    // That weights are rounded to before they multiply values.
+    static DType weights_dtype(const Attention& op) { return is_fp8(op.q.dtype) ? op.out.dtype : op.q.dtype; }
     // Largest relative error of rounding a weight: 8 and 11 significant bits.
     static double weight_rounding(DType dtype) {
         return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::fp16 ? 0x1p-11 : 0;

@@ -51,10 +51,14 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
 }  // namespace
 
 void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& config, float* partials,
-                            Context& context) {
-    const attention::Problem problem(op);
+                            const float* factors, Context& context) {
+    attention::Problem problem(op);
     AttentionParams p = parameters(op, problem, config.rows, config.splits);
     if (partials != nullptr) set_partials(p, partials);
+    if (factors != nullptr) {
+        p.score_factors = factors, p.value_factors = factors + p.kv_heads;
+        problem.options = true;
+    }
     p.clustered = config.clustered;
     if (!op.cu_seqlens_q) set_near_heads(p, attention::near_heads(problem, context.info()));
     p.page_keys = attention::box_keys(op, config.tile.keys());

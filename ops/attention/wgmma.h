@@ -26,6 +26,7 @@ struct WgmmaTile {
     constexpr int v_dim() const { return value_dim > 0 ? value_dim : head_dim; }
 
     static constexpr int kColumns = kBoxColumns;
+    static constexpr int box_columns() { return kColumns; }
 
     constexpr int threads() const { return 128 * (warpgroups + 1); }  // one warpgroup loads
     // Registers of a thread: at the launch, and as the loading warpgroup leaves them to the others.

@@ -104,6 +104,11 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
     float s[kTile.keys() / 2];
     uint32_t weights[kTile.keys() / 16][4];
     const auto weigh_tile = [&]<bool kFirst>(std::bool_constant<kFirst>, int key, bool may_hide) {
+        if (kOptions && p.score_factors != nullptr) {
+            const float factor = p.score_factors[block.kv_head];
+#pragma unroll
+            for (float& score : s) score *= factor;
+        }
         if (kOptions && p.capped) cap_scores(s, p.cap_factor);
         if (may_hide && (key + kTile.keys() > bounds.all_end || (kOptions && key < bounds.all_first) ||
                          p.key_mask != nullptr))
@@ -168,18 +173,18 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
     pass_tiles(shared, turns, item, tiles.end_item());
 }
 
-// The finished rows of a warp. A lane has two columns of every eight; neighbours exchange half of them, so that each has
+// The finished rows of a warp, which values' factor multiplies. A lane has two columns of every eight; neighbours exchange half of them, so that each has
 // four in a row, and the four lanes of a row store 32 bytes at once.
 template <class T, WgmmaTile kTile>
 __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const AttentionParams& p,
-                                           const AttentionBlock& block, int group) {
+                                           const AttentionBlock& block, int group, float factor) {
     const int lane = static_cast<int>(threadIdx.x) % 32, odd = lane % 2;
     const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, block.rows - block_row);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const int row = group * 64 + wgmma_row(h);
         const bool stored = row < end;
-        const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
+        const float l = state.l[h], inverse = l == 0.0f ? 0.0f : factor / l;
         if (p.lse != nullptr && lane % 4 == 0 && stored) {
             p.lse[block.row_offset(p, p.lse_stride, block_row + row)] =
                 (state.m[h] * p.scale_log2 + log2f(l)) * 0.693147180559945309f;
@@ -202,17 +207,17 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const
     }
 }
 
-// The rows of a warp in fp32, for the merge.
+// The same rows in fp32, for the merge.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, const AttentionParams& p,
-                                              const AttentionBlock& block, int group) {
+                                              const AttentionBlock& block, int group, float factor) {
     const int lane = static_cast<int>(threadIdx.x) % 32, block_row = block.row_block * p.block_rows;
     const std::int64_t base = block.partial_row(p);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const int inside = group * 64 + wgmma_row(h), row = block_row + inside;
         if (inside >= p.block_rows || row >= block.rows) continue;
-        const float l = state.l[h], inverse = l == 0.0f ? 0.0f : 1.0f / l;
+        const float l = state.l[h], inverse = l == 0.0f ? 0.0f : factor / l;
         if (lane % 4 == 0) p.partial_lse[base + row] = state.m[h] * p.scale_log2 + log2f(l);
         float* to = p.partial + (base + row) * p.v_dim;
 #pragma unroll
@@ -248,13 +253,14 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
     }
     // What a block has read of its sequence it keeps.
     const auto here = [&] { return kRagged ? block : block.again(p); };
+    const float factor = kOptions && p.value_factors != nullptr ? p.value_factors[block.kv_head] : 1.0f;
     if (p.clustered && group != block.split) {
         hand_over(state, shared, tiles, block.split);
     } else if (p.splits > 1 && !p.clustered) {
-        store_partial(state, p, here(), group);
+        store_partial(state, p, here(), group, factor);
     } else {
         if (p.clustered) take_over(state, shared, p, tiles);
-        store_rows<T>(state, p, here(), group);
+        store_rows<T>(state, p, here(), group, factor);
     }
 }
 

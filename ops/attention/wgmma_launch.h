@@ -9,7 +9,8 @@
 namespace weft::inline WEFT_TARGET {
 
 // A call that attention::decline_wgmma takes. `partials`: memory for the results of splits, where these are merged later.
+// `factors`: of each key head's scores, then of its values, or null.
 void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& config, float* partials,
-                            Context& context);
+                            const float* factors, Context& context);
 
 }  // namespace weft::inline WEFT_TARGET

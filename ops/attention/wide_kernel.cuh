@@ -27,43 +27,19 @@ struct WideShared {
     }
 };
 
-// Eight columns of a query, made of codes where it is stored so.
-template <class T>
-__device__ __forceinline__ kit::Vec<T, 8> load_query(const AttentionParams& p, const WideParams& w,
-                                                     std::int64_t at, int count) {
-    if (!w.q_codes) {
-        const T* from = static_cast<const T*>(p.q) + at;
-        return p.vector_q && count >= 8 ? kit::load_aligned<8>(from)
-                                        : kit::load_elements<8>(from, count, kit::from_float<T>(0.0f));
-    }
-    const auto codes =
-        kit::load_elements<8>(static_cast<const std::uint8_t*>(p.q) + at, count, std::uint8_t{0});
-    uint4 words;
-    uint32_t* word = &words.x;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) word[i] = widen<T>(codes[2 * i] | codes[2 * i + 1] << 8, w.e5m2);
-    kit::Vec<T, 8> values;
-    memcpy(static_cast<void*>(&values), &words, sizeof(words));
-    return values;
-}
-
 template <class T, class Stored, int kRows>
 __device__ __forceinline__ void load_queries(const WideQueries& to, const AttentionParams& p,
-                                             const WideParams& w, const AttentionBlock& block,
+                                             const AttentionCodes& codes, const AttentionBlock& block,
                                              int first_row) {
     for (int i = static_cast<int>(threadIdx.x); i < kRows * to.pitch; i += WideTile::kThreads) {
         const int row = i / to.pitch, chunk = i % to.pitch;
         const int count = first_row + row < block.rows ? min(p.head_dim - chunk * 8, 8) : 0;
-        uint4 words = {};
-        if (count > 0) {
-            const auto values =
-                load_query<T>(p, w, block.row_offset(p, p.q_stride, first_row + row) + chunk * 8, count);
-            memcpy(&words, static_cast<const void*>(&values), sizeof(words));
-        }
+        const std::int64_t at = count > 0 ? block.row_offset(p, p.q_stride, first_row + row) + chunk * 8 : 0;
+        const uint4 words = load_query<T>(p, codes, at, count);
         const uint32_t word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            const int place = query_word<sizeof(Stored) == 1>(chunk, j);
+            const int place = query_word<kCodes<Stored>>(chunk, j);
             reinterpret_cast<uint32_t*>(to.at(row, chunk / 2 * 2 + place / 4))[place % 4] = word[j];
         }
     }
@@ -77,7 +53,8 @@ struct WideWarp {
 
     // `rows`: of the block.
     __device__ explicit WideWarp(int rows) : warp(static_cast<int>(threadIdx.x) / 32) {
-        tiles = min(kTile.row_tiles(), (rows + 15) / 16);
+        tiles =
+            rows <= 16 ? 1 : kTile.row_tiles();  // of few rows one alone; else those without rows count along
         first_tile = warp / WideTile::kKeyGroups * kScoreTiles;
         score_tiles = min(kScoreTiles, tiles - first_tile);
         key = warp % WideTile::kKeyGroups * WideTile::kGroupKeys;
@@ -188,26 +165,24 @@ __device__ __forceinline__ void shrink_sums(WideSums<kTile>& out, const WideWarp
 }
 
 // Four columns of a row, of which some may be beyond the last: of out, or of a split's result.
-__device__ __forceinline__ void store_four(const AttentionParams& p, const WideParams& w,
-                                           const AttentionBlock& block, int row, int column,
-                                           const float (&four)[4]) {
-    const int count = p.v_dim - column;
+template <class T>
+__device__ __forceinline__ void store_four(const AttentionParams& p, const AttentionBlock& block, int row,
+                                           int column, const float (&four)[4]) {
+    const int count = min(p.v_dim - column, 4);
     if (count <= 0) return;
     const auto store = [&](auto* to, bool aligned) {
         using Element = std::remove_pointer_t<decltype(to)>;
-        kit::store_vector(to + column, kit::from_floats<Element>(four), min(count, 4), aligned);
+        kit::store_vector(to + column, kit::from_floats<Element>(four), count, aligned);
     };
-    if (p.splits > 1) return store(p.partial + (block.partial_row(p) + row) * p.v_dim, p.v_dim % 4 == 0);
-    const std::int64_t at = block.row_offset(p, p.out_stride, row);
-    w.out_bf16 ? store(static_cast<kit::bf16*>(p.out) + at, p.vector_out)
-               : store(static_cast<kit::half*>(p.out) + at, p.vector_out);
+    p.splits > 1 ? store(p.partial + (block.partial_row(p) + row) * p.v_dim, p.v_dim % 4 == 0)
+                 : store(static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, row), p.vector_out);
 }
 
 // All columns of a block's rows, 128 at a time through shared memory, where queries and keys were: whole lines are stored
 // then. `inverses`: what each row is multiplied by.
-template <class Stored, WideTile kTile>
+template <class T, class Stored, WideTile kTile>
 __device__ __forceinline__ void store_sums(const WideSums<kTile>& out, const WideWarp<kTile>& warp,
-                                           float* memory, const AttentionParams& p, const WideParams& w,
+                                           float* memory, const AttentionParams& p,
                                            const AttentionBlock& block, const float* inverses,
                                            int first_row) {
     const int place = static_cast<int>(threadIdx.x % 4);
@@ -222,7 +197,7 @@ __device__ __forceinline__ void store_sums(const WideSums<kTile>& out, const Wid
             for (int n = 0; n < 2; ++n) {  // accumulate_item says where columns are
 #pragma unroll
                 for (int e = 0; e < 2; ++e)
-                    to[sizeof(Stored) == 1 ? place * 4 + e * 2 + n : n * 8 + place * 2 + e] =
+                    to[kCodes<Stored> ? place * 4 + e * 2 + n : n * 8 + place * 2 + e] =
                         out[chunk][t][n][2 * h + e];
             }
         }
@@ -236,7 +211,7 @@ __device__ __forceinline__ void store_sums(const WideSums<kTile>& out, const Wid
             kit::to_floats(kit::load_aligned<4>(memory + row * WideTile::kChunk + column), four);
 #pragma unroll
             for (float& value : four) value *= inverses[row];
-            store_four(p, w, block, first_row + row, chunk * WideTile::kChunk + column, four);
+            store_four<T>(p, block, first_row + row, chunk * WideTile::kChunk + column, four);
         }
         __syncthreads();
     }
@@ -283,7 +258,7 @@ __device__ __forceinline__ void finish_rows(float (&l)[kTiles][2], const WideWar
 // Needs:   v_dim <= kColumns, p.slots of 2, 3, 5 or 8, dynamic shared memory as WideConfig says, kThreads threads
 template <class T, class Stored, int kColumns>
 __global__ void __launch_bounds__(WideTile::kThreads, 1)
-    attention_wide(const AttentionParams p, const WideParams w) {
+    attention_wide(const AttentionParams p, const AttentionCodes codes) {
     constexpr WideTile kTile{kColumns, 8 * static_cast<int>(sizeof(Stored))};
     constexpr int kTiles = WideWarp<kTile>::kScoreTiles;
     const WideShared<Stored, kTile> shared(p);
@@ -296,19 +271,25 @@ __global__ void __launch_bounds__(WideTile::kThreads, 1)
     const TileRange all = tiles_in(key_bounds<true>(p, block, first_row, kTile.rows()), kKeys);
     const int tiles = max(0, (all.count - block.split + p.splits - 1) / p.splits);
     WideRing<Stored> ring(p, block, shared.ring, all.first + block.split, tiles);
-    load_queries<T, Stored, kTile.rows()>(shared.queries, p, w, block, first_row);
+    load_queries<T, Stored, kTile.rows()>(shared.queries, p, codes, block, first_row);
     WideSums<kTile> out = {};
     float l[kTiles][2] = {};
     begin_rows(l, shared.maxima, warp, p, block, first_row);
-    const float factor = w.scores(block.kv_head);
+    const float factor = codes.scores(block.kv_head);
     for (int tile = 0; tile < tiles; ++tile) {
         WideScores<kTiles> s = {};
 #pragma unroll 1
         for (int c = 0; c < WideRing<Stored>::chunks(p.head_dim); ++c) {
-            const int steps = (p.head_dim - c * WideTile::kChunk + 31) / 32;
             const Stored* item = ring.next();
-            multiply_item<T>(s, shared.queries, item, warp.first_tile, warp.score_tiles, warp.key,
-                             c * WideTile::kChunk / 8, steps, w.e5m2);
+            const auto multiply = [&]<int kActive>(std::integral_constant<int, kActive>) {
+                multiply_item<T, Stored, kActive>(s, shared.queries, item, warp.first_tile, warp.key,
+                                                  c * WideTile::kChunk / 8, codes.e5m2);
+            };
+            if (warp.score_tiles == kTiles) {
+                multiply(std::integral_constant<int, kTiles>());
+            } else if (warp.score_tiles > 0) {
+                multiply(std::integral_constant<int, 1>());
+            }
         }
         finish_scores(s, warp, shared.tops, p, block, factor, first_row, ring.first_key(tile));
         __syncthreads();
@@ -331,20 +312,23 @@ __global__ void __launch_bounds__(WideTile::kThreads, 1)
             if (c * WideTile::kChunk + warp.warp * 16 >= p.v_dim) continue;
 #pragma unroll
             for (int own = 0; own < kTile.chunks(); ++own) {  // registers have no index
-                if (own == c)
-                    accumulate_item<T>(out[own], shared.weights, item, warp.tiles, warp.warp * 16, w.e5m2);
+                if (own != c) continue;
+                warp.tiles == 1 ? accumulate_item<T, Stored, 1>(out[own], shared.weights, item,
+                                                                warp.warp * 16, codes.e5m2)
+                                : accumulate_item<T, Stored, kTile.row_tiles()>(
+                                      out[own], shared.weights, item, warp.warp * 16, codes.e5m2);
             }
         }
     }
     if (p.splits > 1) kit::dependents_launch();  // the merge may take its place; it waits for the end
     __syncthreads();
-    finish_rows<kTile>(l, warp, shared.tops, shared.maxima, shared.shrinks, p, block, w.values(block.kv_head),
-                       first_row);
+    finish_rows<kTile>(l, warp, shared.tops, shared.maxima, shared.shrinks, p, block,
+                       codes.values(block.kv_head), first_row);
     static_assert(
         kTile.rows() * WideTile::kChunk * 4 <= kTile.rows() * WideTile::kChunk * 2 + 2 * kTile.slot_bytes(),
         "fp32 of 128 columns fit where queries and a ring of two were");
-    store_sums<Stored, kTile>(out, warp, reinterpret_cast<float*>(shared.queries.memory), p, w, block,
-                              shared.shrinks, first_row);
+    store_sums<T, Stored, kTile>(out, warp, reinterpret_cast<float*>(shared.queries.memory), p, block,
+                                 shared.shrinks, first_row);
 }
 
 }  // namespace

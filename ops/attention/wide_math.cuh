@@ -1,34 +1,20 @@
 // Attention of wide rows: the two products of a tile, on mma.sync, from keys and values of 16 bits or codes of fp8.
 #pragma once
 
-#include "kit/convert.cuh"
 #include "kit/ptx/ldmatrix.cuh"
 #include "kit/ptx/mma.cuh"
-#include "ops/attention/warp_math.cuh"
+#include "ops/attention/codes.cuh"
 #include "ops/attention/wide_ring.cuh"
 
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Two codes of fp8, in the low 16 bits, as two numbers of T: exactly.
-template <class T>
-__device__ __forceinline__ uint32_t widen(uint32_t codes, bool e5m2) {
-    const __half2 pair =
-        __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(codes), e5m2 ? __NV_E5M2 : __NV_E4M3);
-    if constexpr (std::is_same_v<T, kit::half>) {
-        return *reinterpret_cast<const uint32_t*>(&pair);
-    } else {
-        const float2 both = __half22float2(pair);
-        return pack_pair<T>(both.x, both.y);
-    }
-}
-
 // Where the i-th two of a chunk's eight columns lie among the four words of two chunks of queries. What multiplies codes
 // lies in the order in which a lane has them: it reads four codes in a row where an operand of 16 bits has two, and two.
-template <bool kCodes>
+template <bool kOfCodes>
 __device__ __forceinline__ int query_word(int chunk, int i) {
     const int half = chunk % 2;
-    return kCodes ? 2 * half + i / 2 + 4 * (i % 2) : 4 * half + i;
+    return kOfCodes ? 2 * half + i / 2 + 4 * (i % 2) : 4 * half + i;
 }
 
 // Rows of queries in shared memory: in chunks of 16 bytes, as the ring's.
@@ -42,24 +28,22 @@ struct WideQueries {
 template <int kTiles>
 using WideScores = float[kTiles][2][4];  // of a warp's row tiles and 16 keys
 
-// s += q kᵀ over the columns of an item. `first`: the warp's first row tile, of which there are `tiles` that hold rows;
-// `key`: its first key. `steps`: of 32 columns.
-template <class T, class Stored, int kTiles>
+// s += q kᵀ over the columns of an item, of which those beyond the last are zeros in both. `first`: the warp's first row tile;
+// of its kTiles kActive hold rows. `key`: its first key.
+template <class T, class Stored, int kActive, int kTiles>
 __device__ __forceinline__ void multiply_item(WideScores<kTiles>& s, const WideQueries& queries,
-                                              const Stored* item, int first, int tiles, int key,
-                                              int query_chunk, int steps, bool e5m2) {
-    constexpr bool kCodes = sizeof(Stored) == 1;
+                                              const Stored* item, int first, int key, int query_chunk,
+                                              bool e5m2) {
     using Ring = WideRing<Stored>;
     const int lane = static_cast<int>(threadIdx.x % 32);
     const int row = key + lane % 8 + lane / 16 * 8, part = lane / 8 % 2;
 #pragma unroll
     for (int step = 0; step < WideTile::kChunk / 32; ++step) {
-        if (step >= steps) break;
         uint32_t low[2][2], high[2][2];  // [16 columns][keys 0-7, 8-15]: both halves of an operand
         const auto operand = [&](int of, int n, uint32_t a, uint32_t b) {
             (n == 0 ? low : high)[of][0] = a, (n == 0 ? low : high)[of][1] = b;
         };
-        if constexpr (kCodes) {
+        if constexpr (kCodes<Stored>) {
             uint32_t b[4];
             kit::ldmatrix_x4(b, item + Ring::offset(row, step * 2 + part));
 #pragma unroll
@@ -74,8 +58,7 @@ __device__ __forceinline__ void multiply_item(WideScores<kTiles>& s, const WideQ
             }
         }
 #pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
-            if (t >= tiles) break;
+        for (int t = 0; t < kActive; ++t) {
 #pragma unroll
             for (int of = 0; of < 2; ++of) {
                 uint32_t a[4];
@@ -89,17 +72,16 @@ __device__ __forceinline__ void multiply_item(WideScores<kTiles>& s, const WideQ
 }
 
 // out += p v for 16 columns of an item, from the column `column` on. `weights`: rows of 64 in shared memory, of which
-// `tiles` times 16 are there. Two sets of eight columns: the first and the last of 16, or of codes the even and the odd.
-template <class T, class Stored, int kTiles>
+// kActive times 16 are there. Two sets of eight columns: the first and the last of 16, or of codes the even and the odd.
+template <class T, class Stored, int kActive, int kTiles>
 __device__ __forceinline__ void accumulate_item(float (&out)[kTiles][2][4], const uint4* weights,
-                                                const Stored* item, int tiles, int column, bool e5m2) {
-    constexpr bool kCodes = sizeof(Stored) == 1;
+                                                const Stored* item, int column, bool e5m2) {
     using Ring = WideRing<Stored>;
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int pair = 0; pair < kKeys / 32; ++pair) {
         uint32_t low[2][2], high[2][2];  // [16 keys][keys 0-7, 8-15]
-        if constexpr (kCodes) {
+        if constexpr (kCodes<Stored>) {
             uint32_t b[4];  // of eight keys each: a lane has two columns of two keys
             kit::ldmatrix_x4_trans(b, item + Ring::offset(pair * 32 + lane, column / 16));
 #pragma unroll
@@ -117,8 +99,7 @@ __device__ __forceinline__ void accumulate_item(float (&out)[kTiles][2][4], cons
             }
         }
 #pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
-            if (t >= tiles) break;
+        for (int t = 0; t < kActive; ++t) {
 #pragma unroll
             for (int of = 0; of < 2; ++of) {
                 const int row = t * 16 + lane % 16, chunk = (pair * 2 + of) * 2 + lane / 16;

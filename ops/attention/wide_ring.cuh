@@ -12,23 +12,6 @@ namespace {
 
 using attention::WideTile;
 
-// What a launch says beside AttentionParams.
-struct WideParams {
-    const float *q_scale, *k_scale, *v_scale;      // or null
-    int q_scale_step, k_scale_step, v_scale_step;  // from a key head's to the next: 0 where one serves all
-    bool q_codes, e5m2;                            // queries are fp8 too; the format of all fp8
-    bool out_bf16;
-
-    // The factor of a key head's scores, and of its values.
-    __device__ float scores(int head) const {
-        const float of_q = q_scale == nullptr ? 1.0f : q_scale[head * q_scale_step];
-        return k_scale == nullptr ? of_q : of_q * k_scale[head * k_scale_step];
-    }
-    __device__ float values(int head) const {
-        return v_scale == nullptr ? 1.0f : v_scale[head * v_scale_step];
-    }
-};
-
 // Items of a tile, one after the other: its keys, 128 columns at a time, then its values. Stored: T, or the byte of a code.
 // Eight rows at one chunk of 16 bytes fall into eight different bank groups, by an exclusive or.
 template <class Stored>

@@ -230,11 +230,12 @@ void Case::infer() {
         spec.alias = alias;
     }
     std::vector<Tensor> views(fields.size());
-    for (int pass = 0; pass < 2; ++pass) {  // the second sees axes that later fields bound
+    std::vector<std::string> problems(fields.size());  // for check() to report, unless a shape hangs on one
+    for (int pass = 0; pass < 2; ++pass) {             // the second sees axes that later fields bound
         for (std::size_t i = 0; i < fields.size(); ++i) {
             if (!tensors[i].present || tensors[i].shape.empty()) continue;
             views[i] = tensors[i].over(nullptr, kCpu);
-            matcher.match(pattern(i), views[i]);  // mismatches are for check() to report
+            problems[i] = matcher.match(pattern(i), views[i]);
         }
     }
     const auto first =
@@ -250,6 +251,11 @@ void Case::infer() {
             }
         }
         if (spec.shape.empty() && !matcher.shape(fields[i].pattern, spec.shape)) {
+            for (std::size_t other = 0; other < fields.size(); ++other) {
+                if (!problems[other].empty())
+                    throw Error(ErrorCode::invalid_argument, contract().name(), fields[other].name,
+                                problems[other]);
+            }
             throw Error(ErrorCode::invalid_argument, contract().name(), fields[i].name,
                         fmt::format("its shape {} doesn't follow from the other fields; write it out",
                                     fields[i].axes));
