@@ -61,7 +61,11 @@ struct Place {
 };
 inline std::vector<Place> places() {
 #if WEFT_HAS_EMULATOR
-    return {{kCpu, ""}, {kEmulator, "flash_decode"}, {kEmulator, "flash_wgmma"}, {kEmulator, "flash_mma"}};
+    return {{kCpu, ""},
+            {kEmulator, "flash_decode"},
+            {kEmulator, "flash_wgmma"},
+            {kEmulator, "flash_mma"},
+            {kEmulator, "flash_wide"}};
 #else
     return {{kCpu, ""}};
 #endif

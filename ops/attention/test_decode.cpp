@@ -42,7 +42,8 @@ TEST(AttentionDecode, TakesFewRows) {
 }
 
 TEST(AttentionDecode, SaysWhatItCannotBring) {
-    EXPECT_THAT(reason("q=fp32[1,1,8,64] k=fp32[1,9,1,64] v=fp32[1,9,1,64]"), HasSubstr("bf16, fp16 and fp8"));
+    EXPECT_THAT(reason("q=fp32[1,1,8,64] k=fp32[1,9,1,64] v=fp32[1,9,1,64]"),
+                HasSubstr("bf16, fp16 and fp8"));
     EXPECT_THAT(reason("q=bf16[1,1,8,76] k=bf16[1,9,1,76] v=bf16[1,9,1,76]"), HasSubstr("whole chunks"));
     EXPECT_THAT(reason("q=bf16[1,1,8,64] k=bf16[1,9,1,64] v=bf16[1,9,1,64]", "a100"),
                 HasSubstr("SM 9.0 and newer"));

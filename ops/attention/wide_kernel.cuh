@@ -65,32 +65,41 @@ struct WideWarp {
     }
 };
 
-// Scores of a warp's keys as the softmax takes them: scaled, capped, hidden; and the largest of each row for all warps.
+// Scores of keys that a row does not see become -inf.
 template <WideTile kTile, int kTiles>
-__device__ __forceinline__ void finish_scores(WideScores<kTiles>& s, const WideWarp<kTile>& warp, float* tops,
-                                              const AttentionParams& p, const AttentionBlock& block,
-                                              float factor, int first_row, int key) {
+__device__ __forceinline__ void hide_scores(WideScores<kTiles>& s, const WideWarp<kTile>& warp,
+                                            const AttentionParams& p, const AttentionBlock& block,
+                                            int first_row, int key) {
     const std::uint8_t* mask = block.mask(p);
-    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int own = key + warp.key + static_cast<int>(threadIdx.x % 4) * 2;
 #pragma unroll
     for (int i = 0; i < 2 * kTiles; ++i) {
-        const int t = i / 2, h = i % 2, row = warp.row(warp.first_tile + t, h);
+        const int t = i / 2, h = i % 2;
         if (t >= warp.score_tiles) break;
-        const KeyRange seen = block.seen(p, first_row + row);
-        float most = minus_infinity();
+        const KeyRange seen = block.seen(p, first_row + warp.row(warp.first_tile + t, h));
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
-            const int j = key + warp.key + n / 2 * 8 + lane % 4 * 2 + n % 2;
-            float& score = s[t][n / 2][2 * h + n % 2];
-            score *= factor;
-            if (p.capped) score = cap_score(score, p.cap_factor);
+            const int j = own + n / 2 * 8 + n % 2;
             if (j >= seen.end || j < seen.first || (mask != nullptr && mask[j] == 0))
-                score = minus_infinity();
-            most = fmaxf(most, score);
+                s[t][n / 2][2 * h + n % 2] = minus_infinity();
         }
+    }
+}
+
+// The largest score of each row among a warp's keys, for all warps.
+template <WideTile kTile, int kTiles>
+__device__ __forceinline__ void find_tops(const WideScores<kTiles>& s, const WideWarp<kTile>& warp,
+                                          float* tops) {
+#pragma unroll
+    for (int i = 0; i < 2 * kTiles; ++i) {
+        const int t = i / 2, h = i % 2;
+        if (t >= warp.score_tiles) break;
+        float most =
+            fmaxf(fmaxf(s[t][0][2 * h], s[t][0][2 * h + 1]), fmaxf(s[t][1][2 * h], s[t][1][2 * h + 1]));
         most = fmaxf(most, kit::shuffle_xor(most, 1));
         most = fmaxf(most, kit::shuffle_xor(most, 2));
-        if (lane % 4 == 0) tops[warp.warp % WideTile::kKeyGroups * kTile.rows() + row] = most;
+        if (threadIdx.x % 4 == 0)
+            tops[warp.warp % WideTile::kKeyGroups * kTile.rows() + warp.row(warp.first_tile + t, h)] = most;
     }
 }
 
@@ -268,7 +277,8 @@ __global__ void __launch_bounds__(WideTile::kThreads, 1)
     if (first_row >= block.rows) return;  // of packed sequences there is a place more than one has rows for
     const WideWarp<kTile> warp(block.rows - first_row);
 
-    const TileRange all = tiles_in(key_bounds<true>(p, block, first_row, kTile.rows()), kKeys);
+    const KeyBounds bounds = key_bounds<true>(p, block, first_row, kTile.rows());
+    const TileRange all = tiles_in(bounds, kKeys);
     const int tiles = max(0, (all.count - block.split + p.splits - 1) / p.splits);
     WideRing<Stored> ring(p, block, shared.ring, all.first + block.split, tiles);
     load_queries<T, Stored, kTile.rows()>(shared.queries, p, codes, block, first_row);
@@ -291,7 +301,18 @@ __global__ void __launch_bounds__(WideTile::kThreads, 1)
                 multiply(std::integral_constant<int, 1>());
             }
         }
-        finish_scores(s, warp, shared.tops, p, block, factor, first_row, ring.first_key(tile));
+        const int key = ring.first_key(tile);
+#pragma unroll
+        for (auto& score : s) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                score[i / 4][i % 4] *= factor;
+                if (p.capped) score[i / 4][i % 4] = cap_score(score[i / 4][i % 4], p.cap_factor);
+            }
+        }
+        if (key + kKeys > bounds.all_end || key < bounds.all_first || p.key_mask != nullptr)
+            hide_scores<kTile>(s, warp, p, block, first_row, key);
+        find_tops<kTile>(s, warp, shared.tops);
         __syncthreads();
         const int row = static_cast<int>(threadIdx.x);
         const bool outgrown =

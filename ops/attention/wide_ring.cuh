@@ -20,7 +20,8 @@ class WideRing {
     static constexpr int kVector = 16 / static_cast<int>(sizeof(Stored));  // elements of a chunk
     static constexpr int kRowChunks = WideTile::kChunk / kVector;
     static constexpr int kStep = WideTile::kThreads / kRowChunks;  // rows that all threads bring at once
-    static constexpr int kRows = kKeys / kStep;                    // of a thread
+    static_assert(kStep % 8 == 0);
+    static constexpr int kRows = kKeys / kStep;  // of a thread
 
     __device__ static int offset(int row, int chunk) {  // in elements of an item
         return row * WideTile::kChunk + (chunk ^ (row & 7)) * kVector;
@@ -101,27 +102,31 @@ class WideRing {
         const int chunk = static_cast<int>(threadIdx.x) % kRowChunks;
         const int column = (values ? item_ - key_items_ : item_) * WideTile::kChunk + chunk * kVector;
         const int count = min((values ? p_.v_dim : p_.head_dim) - column, kVector);
-        Stored* to = memory_ + write_ * kItem;
+        // Where a row's columns are: of keys in one piece a step behind the row before.
+        const Stored* first = from + (first_key(tile_) + own_row(0)) * token + column;
         const auto source = [&](int i) -> const Stored* {
-            const int key = first_key(tile_) + own_row(i), page = page_[i];
-            if (page < 0 || (table_ != nullptr && page >= p_.pages) || count <= 0) return nullptr;
-            const int place = table_ == nullptr ? key : key - page_of(key) * p_.page_size;
-            return from + page * batch + place * token + column;
+            if (page_[i] < 0 || count <= 0) return nullptr;
+            if (table_ == nullptr) return first + i * kStep * token;
+            if (page_[i] >= p_.pages) return nullptr;
+            const int key = first_key(tile_) + own_row(i);
+            return from + page_[i] * batch + (key - page_of(key) * p_.page_size) * token + column;
         };
+        Stored* to = memory_ + write_ * kItem +
+                     offset(own_row(0), chunk);  // whole eights of rows further on it is alike
         if (values ? p_.vector_v : p_.vector_k) {
 #pragma unroll
             for (int i = 0; i < kRows; ++i) {
                 const Stored* at = source(i);
-                kit::cp_async_16(to + offset(own_row(i), chunk), at == nullptr ? from : at, at != nullptr);
+                kit::cp_async_16(to + i * kStep * WideTile::kChunk, at == nullptr ? from : at, at != nullptr);
             }
             return;
         }
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
             const Stored* at = source(i);
-            Stored* place = to + offset(own_row(i), chunk);
 #pragma unroll 1
-            for (int e = 0; e < kVector; ++e) place[e] = at != nullptr && e < count ? at[e] : Stored{};
+            for (int e = 0; e < kVector; ++e)
+                to[i * kStep * WideTile::kChunk + e] = at != nullptr && e < count ? at[e] : Stored{};
         }
     }
 

@@ -249,6 +249,14 @@ void Case::infer() {
             for (int d = 0; !fields[i].dtypes.contains(spec.dtype) && d < kDTypeCount; ++d) {
                 spec.dtype = static_cast<DType>(d);
             }
+            for (const Relation& relation : contract().relations()) {  // what another field's dtype says
+                const TensorSpec& other = tensors[static_cast<std::size_t>(relation.other)];
+                if (relation.kind != Relation::Kind::dtype_beside || !other.present ||
+                    relation.field != static_cast<int>(i))
+                    continue;
+                if (const auto fitting = relation.beside(other.dtype); !fitting.empty())
+                    spec.dtype = fitting.front();
+            }
         }
         if (spec.shape.empty() && !matcher.shape(fields[i].pattern, spec.shape)) {
             for (std::size_t other = 0; other < fields.size(); ++other) {

@@ -179,9 +179,20 @@ def attention(case: Case, t: Tensors, _: Form) -> Outputs:
     return {"out": attend(case, t)}
 
 
+def widened(case: Case, t: Tensors, name: str) -> Tensor:
+    """Queries, keys or values in 16 bits: fp8 times its heads' scales, as one who has no kernel for it makes it."""
+    if not case.dtype(name).startswith("fp8"):
+        return t[name]
+    stored = t[name].to(DTYPES[case.dtype("out")])
+    if f"{name}_scale" not in t:
+        return stored
+    heads = t[f"{name}_scale"].repeat_interleave(stored.shape[2] // t["k"].shape[2])
+    return stored * heads[:, None].to(stored.dtype)
+
+
 def attend(case: Case, t: Tensors) -> Tensor:
     """PyTorch's scaled_dot_product_attention on weft's layout, whatever backend is selected."""
-    q, k, v = (t[name].transpose(1, 2) for name in ("q", "k", "v"))
+    q, k, v = (widened(case, t, name).transpose(1, 2) for name in ("q", "k", "v"))
     causal, mask = bool(case.options["causal"]), None
     if causal and q.shape[2] != k.shape[2]:  # aligned bottom-right
         mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
@@ -287,7 +298,7 @@ _ENTRIES: Mapping[str, _Entry] = {
         "q_out k_out v_out",
         lambda case: case.options["prefix"] == 0,
     ),
-    "attention": _Entry(attention, "q k v key_mask out", _plain_attention),
+    "attention": _Entry(attention, "q k v key_mask q_scale k_scale v_scale out", _plain_attention),
 }
 
 

@@ -19,7 +19,11 @@ class FlashAttention4(Baseline):
         return found
 
     def prepare(self, case: Case) -> Compute | None:
-        if case.op != "attention" or not case.only("q", "k", "v", "out") or case.dtype("q") == "fp32":
+        if (
+            case.op != "attention"
+            or not case.only("q", "k", "v", "out")
+            or case.dtype("k") not in ("bf16", "fp16")
+        ):
             return None
         if not without_windows(case):
             return None  # it has its own, which nobody has compared yet

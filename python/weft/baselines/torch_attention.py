@@ -25,7 +25,11 @@ class TorchAttention(Baseline):
         return str(torch.__version__)
 
     def prepare(self, case: Case) -> Compute | None:
-        if case.op != "attention" or not case.only("q", "k", "v", "out") or case.dtype("q") == "fp32":
+        if (
+            case.op != "attention"
+            or not case.only("q", "k", "v", "out")
+            or case.dtype("k") not in ("bf16", "fp16")
+        ):
             return None
         uneven = case.tensors["q"].shape[1] != case.tensors["k"].shape[1]
         if (uneven and case.options["causal"]) or not without_windows(case):
