@@ -271,6 +271,20 @@ inline void describe_windows(Describe<Attention>& describe) {
                 "keys after its position that a query sees; -1: all", {-1, -1, -1, -1, 0, 5, 40});
 }
 
+inline void describe_sizes(Describe<Attention>& describe) {
+    describe.sizes("batch", {1, 1, 2, 3})
+        .sizes("q_tokens", {1, 2, 5, 10, 16, 17, 33, 64, 70})
+        .sizes("kv_tokens", {0, 1, 2, 9, 16, 33, 63, 64, 65, 100, 130, 200})
+        .sizes("sequences", {1, 1, 2, 3, 5, 40})
+        .sizes("pages", {1, 2, 5, 30})
+        .sizes("max_pages", {0, 1, 2, 4, 9})
+        .sizes("page_size", {1, 3, 16, 16, 64, 100})
+        .sizes("kv_heads", {1, 1, 2, 3})
+        .sizes("group", {1, 1, 2, 3, 8})
+        .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 192, 200, 256, 320, 576})
+        .sizes("v_dim", {1, 8, 30, 64, 128, 130, 256, 512, 600});
+}
+
 inline constexpr std::string_view kTolerance =
     "16-bit: the weights p of a row are rounded to the input's dtype before the product with v, so half an "
     "ulp of p "
@@ -345,17 +359,7 @@ inline const Contract& Attention::contract() {
             .require(attention::scale_is_normal)
             .require(attention::softcap_is_normal)
             .work(attention::work)
-            .sizes("batch", {1, 1, 2, 3})
-            .sizes("q_tokens", {1, 2, 5, 10, 16, 17, 33, 64, 70})
-            .sizes("kv_tokens", {0, 1, 2, 9, 16, 33, 63, 64, 65, 100, 130, 200})
-            .sizes("sequences", {1, 1, 2, 3, 5, 40})
-            .sizes("pages", {1, 2, 5, 30})
-            .sizes("max_pages", {0, 1, 2, 4, 9})
-            .sizes("page_size", {1, 3, 16, 16, 64, 100})
-            .sizes("kv_heads", {1, 1, 2, 3})
-            .sizes("group", {1, 1, 2, 3, 8})
-            .sizes("head_dim", {1, 2, 8, 16, 20, 33, 40, 64, 72, 80, 96, 128, 192, 200, 256, 320, 576})
-            .sizes("v_dim", {1, 8, 30, 64, 128, 130, 256, 512, 600})
+            .with(attention::describe_sizes)
             .independent({"batch", "kv_heads"})
             .tolerance(attention::kTolerance)
             .source(attention::kSource);

@@ -57,7 +57,7 @@ __device__ __forceinline__ uint4 load_query(const AttentionParams& p, const Atte
         return words;
     }
     const T* from = static_cast<const T*>(p.q) + at;
-    if (p.vector_q && count >= 8) return kit::load(reinterpret_cast<const uint4*>(from));
+    if (p.vector_q) return kit::load(reinterpret_cast<const uint4*>(from));
     const auto some = kit::load_elements<8>(from, count, kit::from_float<T>(0.0f));
     memcpy(&words, static_cast<const void*>(&some), sizeof(words));
     return words;

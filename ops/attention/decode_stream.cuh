@@ -122,7 +122,8 @@ struct DecodeState {
     float m[2], l[2];  // maximum in use, of unscaled scores; sum of weights over this lane's keys
 };
 
-// Weights as an operand; where the maximum has outgrown m, what was summed shrinks first.
+// Weights as an operand; where the maximum has outgrown m, what was summed shrinks first. The difference is scaled, and not
+// the score: of large ones, as codes of e5m2 have, products would be off by more than fp16 holds.
 template <class T, int kHeadDim>
 __device__ __forceinline__ void weigh(uint32_t (&weights)[4], const DecodeScores& s,
                                       DecodeState<kHeadDim>& state, float scale_log2) {
@@ -140,11 +141,11 @@ __device__ __forceinline__ void weigh(uint32_t (&weights)[4], const DecodeScores
 #pragma unroll
             for (auto& c : state.out) c[2 * h] *= shrink, c[2 * h + 1] *= shrink;
         }
-        const float base = state.m[h] == minus_infinity() ? 0.0f : state.m[h] * scale_log2;
+        const float base = state.m[h] == minus_infinity() ? 0.0f : state.m[h];
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            const float low = kit::exp2_approximate(fmaf(s[n][2 * h], scale_log2, -base));
-            const float high = kit::exp2_approximate(fmaf(s[n][2 * h + 1], scale_log2, -base));
+            const float low = kit::exp2_approximate((s[n][2 * h] - base) * scale_log2);
+            const float high = kit::exp2_approximate((s[n][2 * h + 1] - base) * scale_log2);
             state.l[h] += low + high;
             weights[2 * n + h] = pack_pair<T>(low, high);
         }

@@ -44,7 +44,7 @@ def of_pages(inputs: dict) -> dict:
     for name in ("k", "v"):
         cache = np.concatenate([inputs[name], np.zeros((1, *inputs[name].shape[1:]))])
         rows = np.where(there, cache[np.clip(table, 0, pages)], 0)
-        whole[name] = rows.reshape(len(table), -1, *cache.shape[2:])
+        whole[name] = rows.reshape(len(table), table.shape[1] * cache.shape[1], *cache.shape[2:])
     return whole
 
 

@@ -42,6 +42,9 @@ TEST(AttentionWide, SaysWhichCodesItWidens) {
                         "k=fp8_e4m3[9,16,2,128] v=fp8_e4m3[9,16,2,128] "
                         "kv_lengths=int32[1] block_table=int32[1,4]"),
                 HasSubstr("pages"));
+    EXPECT_THAT(widened("q=fp16" + shape + "k=fp8_e5m2" + shape + "v=fp8_e5m2" + shape),
+                HasSubstr("scores of e5m2"));
+    EXPECT_EQ(widened("q=bf16" + shape + "k=fp8_e5m2" + shape + "v=fp8_e5m2" + shape), "accepts");
     EXPECT_THAT(widened("q=bf16[1,300,2,76] k=fp8_e4m3[1,300,2,76] v=fp8_e4m3[1,300,2,76]"),
                 HasSubstr("whole eights"));
     EXPECT_THAT(widened("q=bf16" + shape + "k=fp8_e4m3" + shape + "v=fp8_e4m3[1,300,2,128]+4 "),
@@ -94,6 +97,8 @@ TEST(AttentionWide, HoldsAsManyRowsAsFitAndDividesKeysOverIdleMultiprocessors) {
         << "the output of more columns needs the registers of fewer rows";
     EXPECT_EQ(attention::choose_wide(problem_of(200, 4096, 4096, 768, 64), rtx).tile.rows(), 32)
         << "queries of 64 rows leave no room for a ring";
+    EXPECT_EQ(attention::choose_wide(problem_of(200, 4096, 4096, 384, 64), rtx).tile.rows(), 32)
+        << "one of two slots has nothing on its way beside the item in use";
     EXPECT_EQ(attention::choose_wide(problem_of(200, 4096, 4096, 256, 256), rtx).slots, 3);
     EXPECT_EQ(attention::choose_wide(problem_of(200, 4096, 4096, 768, 64), rtx).slots, 2);
     EXPECT_EQ(attention::choose_wide(problem_of(1, 16, 65536, 576, 512), h200).splits, attention::kMaxSplits);
@@ -175,6 +180,7 @@ TEST(AttentionWide, IsRightInEveryTile) {
         "q=bf16[1,90,2,192] k=bf16[1,120,2,192] v=bf16[1,120,2,64] cu_seqlens_q=int32[4] "
         "cu_seqlens_k=int32[4] "
         "out=bf16[1,90,2,64] causal=true",
+        "q=fp8_e5m2[1,16,1,64] k=fp8_e5m2[1,70,1,64] v=fp8_e5m2[1,70,1,64] out=fp16[1,16,1,64] scale=1",
         "q=bf16[1,5,2,72] k=bf16[1,0,2,72] v=bf16[1,0,2,30] sinks=fp32[2] out=bf16[1,5,2,30] lse=fp32[1,2,5]",
     };
     for (const std::string& line : tail) expect_right("flash_wide", "attention " + line);
@@ -233,8 +239,8 @@ TEST(AttentionWide, WidenedCodesAreRight) {
     for (const char* line :
          {"attention q=fp8_e4m3[2,70,6,128] k=fp8_e4m3[2,300,2,128] v=fp8_e4m3[2,300,2,128] q_scale=fp32[2] "
           "k_scale=fp32[2] v_scale=fp32[2] out=bf16[2,70,6,128] lse=fp32[2,6,70] causal=true",
-          "attention q=fp16[1,300,2,72] k=fp8_e5m2[1,300,2,72] v=fp8_e5m2[1,300,2,72] v_scale=fp32[2] "
-          "key_mask=uint8[1,300] out=fp16[1,300,2,72]",
+          "attention q=bf16[1,300,2,72] k=fp8_e5m2[1,300,2,72] v=fp8_e5m2[1,300,2,72] v_scale=fp32[2] "
+          "key_mask=uint8[1,300] out=bf16[1,300,2,72]",
           "attention q=bf16[1,40,2,256] k=fp8_e4m3[1,200,2,256]{204800,512,256,1} v=fp8_e4m3[1,200,2,256] "
           "k_scale=fp32[2] out=bf16[1,40,2,256] window_left=50",
           "attention q=fp8_e4m3[1,30,1,64] k=fp8_e4m3[1,900,1,64] v=fp8_e4m3[1,900,1,64] v_scale=fp32[1] "

@@ -51,7 +51,8 @@ class RowError {
 
     // What key j may add to an output's error: weight p / sum, value v.
     double of_term(std::size_t j, double weight, double v) const {
-        return std::min(weight * relative_[j] + smallest_, 1.0) * std::fabs(v);
+        const double share = weight * relative_[j] + smallest_;  // no number where a score may be anything
+        return (share < 1 ? share : 1) * std::fabs(v);
     }
     double of_lse() const { return finite(lse_); }
     // Where NaN or infinity is the right answer, there is no error.

@@ -45,8 +45,8 @@ const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
     if (op.key_limits) return "key_limits are no part of this kernel";
     if (problem.narrow_values()) {
         if (!kHalf.contains(op.k.dtype)) return "keys and values of this kernel are bf16 or fp16";
-        if (problem.head_dim > kWgmmaKeyDim || problem.v_dim > kWgmmaValueDim || problem.v_dim % 8 != 0)
-            return "keys have up to 192 columns beside values of up to 128, in whole chunks of 16 bytes";
+        if (problem.head_dim > kWgmmaKeyDim || problem.v_dim > kWgmmaValueDim)
+            return "keys have up to 192 columns beside values of up to 128";
         if (problem.ragged || problem.options)
             return "values narrower than keys have no windows, cap or sinks, pages or packed sequences in "
                    "this kernel";

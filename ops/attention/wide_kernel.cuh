@@ -118,7 +118,8 @@ __device__ __forceinline__ bool follow_maximum(const float* tops, float& maximum
     return outgrown;
 }
 
-// Weights p = exp2(scale (s - m)) where all warps find them, and their sum in l.
+// Weights p = exp2(scale (s - m)) where all warps find them, and their sum in l. The difference comes first: of large
+// scores, as codes of e5m2 have, that of two products would be off by more than fp16 holds.
 template <class T, WideTile kTile, int kTiles>
 __device__ __forceinline__ void weigh(const WideScores<kTiles>& s, float (&l)[kTiles][2],
                                       const WideWarp<kTile>& warp, uint4* weights, const float* maxima,
@@ -128,11 +129,11 @@ __device__ __forceinline__ void weigh(const WideScores<kTiles>& s, float (&l)[kT
     for (int i = 0; i < 2 * kTiles; ++i) {
         const int t = i / 2, h = i % 2, row = warp.row(warp.first_tile + t, h);
         if (t >= warp.score_tiles) break;
-        const float m = maxima[row], base = m == minus_infinity() ? 0.0f : m * scale_log2;
+        const float m = maxima[row], base = m == minus_infinity() ? 0.0f : m;
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            const float low = kit::exp2_approximate(fmaf(s[t][n][2 * h], scale_log2, -base));
-            const float high = kit::exp2_approximate(fmaf(s[t][n][2 * h + 1], scale_log2, -base));
+            const float low = kit::exp2_approximate((s[t][n][2 * h] - base) * scale_log2);
+            const float high = kit::exp2_approximate((s[t][n][2 * h + 1] - base) * scale_log2);
             l[t][h] += low + high;
             uint4* to = weights + row * (kKeys / 8) + ((warp.key / 8 + n) ^ (row & 7));
             reinterpret_cast<uint32_t*>(to)[lane % 4] = pack_pair<T>(low, high);

@@ -39,6 +39,8 @@ const char* decline_widened(const Attention& op, const DeviceInfo& device) {
     if (const char* why = decline_wide(op, device))
         return why;  // so that flash_wide takes whatever this one takes
     if (!is_fp8(op.k.dtype)) return "keys and values have 16 bits as they are";
+    if (op.k.dtype == DType::fp8_e5m2 && op.out.dtype == DType::fp16)
+        return "scores of e5m2 may be larger than flash_wgmma's weights in fp16 bear";
     if (op.block_table) return "of a cache in pages more might be made than is read";
     for (const Tensor* t : {&op.q, &op.k, &op.v}) {
         if (is_fp8(t->dtype) && !whole_eights(*t)) return "codes must be whole eights, aligned so";

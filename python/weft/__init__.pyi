@@ -95,6 +95,9 @@ def attention(
     block_table: _Array | None = None,
     cu_seqlens_q: _Array | None = None,
     cu_seqlens_k: _Array | None = None,
+    q_scale: _Array | None = None,
+    k_scale: _Array | None = None,
+    v_scale: _Array | None = None,
     *,
     scale: float = 0.0,
     causal: bool = False,
@@ -108,13 +111,13 @@ def attention(
     """out = softmax(scale * q k^T, over the keys that a query sees) v
 
     Args:
-        q: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16. Queries.
-        k: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Keys; each key head serves `group`
-            consecutive query heads; beside block_table a cache [pages page_size kv_heads head_dim]. The
-            dtype of q.
-        v: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16. Values, as k lies; a value that is not
-            finite may reach rows from which only `causal`, a window or key_limits hides its key. The dtype
-            of q.
+        q: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Queries.
+        k: [batch kv_tokens kv_heads head_dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Keys; each key head
+            serves `group` consecutive query heads; beside block_table a cache [pages page_size kv_heads
+            head_dim]. Its dtype goes by that of q.
+        v: [batch kv_tokens kv_heads v_dim] fp32, bf16, fp16, fp8_e4m3, fp8_e5m2. Values, as k lies; a value
+            that is not finite may reach rows from which only `causal`, a window or key_limits hides its
+            key. The dtype of k.
         kv_lengths: [batch] int32. Keys that exist, from the first; clamped to [0, kv_tokens], with pages to
             what a row of block_table holds, with cu_seqlens_k to the sequence's; `causal` and windows align
             to them; beside cu_seqlens_q one a sequence.
@@ -134,13 +137,19 @@ def attention(
         cu_seqlens_k: [sequences+1] int32. The first key of each sequence, and the end; without it, and
             without pages, all sequences have the same keys. Numbers from 0 to kv_tokens, none below the one
             before. Only beside cu_seqlens_q. Not beside block_table.
+        q_scale: [kv_heads] fp32. What q's stored values are multiplied by, for each key head; one number
+            for all is a view of stride 0. Only where q is stored in fewer bits.
+        k_scale: [kv_heads] fp32. What k's stored values are multiplied by, for each key head; one number
+            for all is a view of stride 0. Only where k is stored in fewer bits.
+        v_scale: [kv_heads] fp32. What v's stored values are multiplied by, for each key head; one number
+            for all is a view of stride 0. Only where v is stored in fewer bits.
         scale: Factor of the scores; 0 means 1/sqrt(head_dim).
         causal: Hide the keys after a query, aligned bottom-right: window_right = 0.
         window_left: Keys before its position that a query sees; -1: all.
         window_right: Keys after its position that a query sees; -1: all.
         softcap: Scores become softcap tanh(score / softcap) before masks; 0: none.
-        out: [batch q_tokens kv_heads*group head_dim] fp32, bf16, fp16. Zeros where no key is seen. The
-            dtype of q.
+        out: [batch q_tokens kv_heads*group v_dim] fp32, bf16, fp16. Zeros where no key is seen. Its dtype
+            goes by that of q.
         lse: [batch kv_heads*group q_tokens] fp32. Natural logarithm of the sum of exp(x) and exp(sink);
             where no key is seen the sink, or -inf. True asks for it.
         out_dtype: dtype of out where it is allocated.
@@ -158,12 +167,14 @@ def attention(
         first term what its tanh does, and adds 10 eps32 softcap of its own, A = 1/sum_j w_j e^(-d_j)
         the error of the sum (a sink is one of its terms, without the first part of d_j), and h = half
         an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) may
-        be zero; fp32: the same without the rounding of p.
+        be zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype.
     Replaces: FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces
         scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows
         and key lengths as flash_attn_func has them, pages (arXiv:2309.06180) and packed sequences as
         flash_attn_varlen_func and flash_attn_with_kvcache; the soft cap of Gemma 2 (arXiv:2408.00118),
-        the sinks of gpt-oss (arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164).
+        the sinks of gpt-oss (arXiv:2508.10925), the blockwise masks of pi0 (arXiv:2410.24164), fp8 with
+        scales of heads as FlashAttention-3's (arXiv:2407.08608), the latent attention of DeepSeek-V2
+        (arXiv:2405.04434).
     """
 @overload
 def attention(
@@ -177,6 +188,9 @@ def attention(
     block_table: _Array | None = None,
     cu_seqlens_q: _Array | None = None,
     cu_seqlens_k: _Array | None = None,
+    q_scale: _Array | None = None,
+    k_scale: _Array | None = None,
+    v_scale: _Array | None = None,
     *,
     scale: float = 0.0,
     causal: bool = False,

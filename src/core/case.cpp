@@ -149,6 +149,20 @@ std::vector<void*> made_up_addresses(const std::vector<TensorSpec>& tensors) {
     return addresses;
 }
 
+// An output's dtype that a line leaves open: what another field's dtype says, else the first field's, if it may have that.
+DType usual_dtype(const Case& c, std::size_t field, DType first) {
+    for (const Relation& relation : c.contract().relations()) {
+        const TensorSpec& other = c.tensors[static_cast<std::size_t>(relation.other)];
+        if (relation.kind != Relation::Kind::dtype_beside || relation.field != static_cast<int>(field) ||
+            !other.present)
+            continue;
+        if (const auto fitting = relation.beside(other.dtype); !fitting.empty()) return fitting.front();
+    }
+    const DTypeSet dtypes = c.contract().fields()[field].dtypes;
+    for (int d = 0; !dtypes.contains(first) && d < kDTypeCount; ++d) first = static_cast<DType>(d);
+    return first;
+}
+
 }  // namespace
 
 Tensor TensorSpec::over(void* base, Device device) const {
@@ -245,18 +259,7 @@ void Case::infer() {
         if (!spec.present) {
             if (first == tensors.end() || fields[i].optional || fields[i].role != Role::out) continue;
             spec.present = true;
-            spec.dtype = first->dtype;
-            for (int d = 0; !fields[i].dtypes.contains(spec.dtype) && d < kDTypeCount; ++d) {
-                spec.dtype = static_cast<DType>(d);
-            }
-            for (const Relation& relation : contract().relations()) {  // what another field's dtype says
-                const TensorSpec& other = tensors[static_cast<std::size_t>(relation.other)];
-                if (relation.kind != Relation::Kind::dtype_beside || !other.present ||
-                    relation.field != static_cast<int>(i))
-                    continue;
-                if (const auto fitting = relation.beside(other.dtype); !fitting.empty())
-                    spec.dtype = fitting.front();
-            }
+            spec.dtype = usual_dtype(*this, i, first->dtype);
         }
         if (spec.shape.empty() && !matcher.shape(fields[i].pattern, spec.shape)) {
             for (std::size_t other = 0; other < fields.size(); ++other) {
