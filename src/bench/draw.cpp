@@ -140,11 +140,7 @@ class UserDraw {
             if (size == kUnknown) size = size_of(static_cast<int>(axis));
         }
         draw_alike(contract_.axes(), matcher_.sizes, random_);
-        // Rotary tables are as long as half a head, where not all of it turns.
-        const int half = contract_.axes().find("half"), head = contract_.axes().find("head_dim");
-        if (half >= 0 && head >= 0 && chance(75))
-            matcher_.sizes.size[static_cast<std::size_t>(half)] =
-                matcher_.sizes.size[static_cast<std::size_t>(head)] / 2;
+        draw_half(contract_.axes(), matcher_.sizes, random_);
         AxisSizes& sizes = matcher_.sizes;
         sizes.leading_rank = chance(25) ? 2 : 1;
         sizes.leading[0] = log_uniform(1, sizes.leading_rank == 1 ? 65536 : 64);

@@ -13,4 +13,11 @@ inline void draw_alike(const AxisNames& axes, AxisSizes& sizes, Random& random) 
         sizes.size[static_cast<std::size_t>(values)] = sizes.size[static_cast<std::size_t>(keys)];
 }
 
+// Rotary tables are mostly as long as half a head, where not all of it turns.
+inline void draw_half(const AxisNames& axes, AxisSizes& sizes, Random& random) {
+    const int half = axes.find("half"), head = axes.find("head_dim");
+    if (half >= 0 && head >= 0 && random.below(100) < 75)
+        sizes.size[static_cast<std::size_t>(half)] = sizes.size[static_cast<std::size_t>(head)] / 2;
+}
+
 }  // namespace weft
