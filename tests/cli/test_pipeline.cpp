@@ -1,0 +1,131 @@
+// The pipeline's own part: what it refuses, what it does to an image and a prompt before the layers, what it says of its
+// calls, and its layers in fp8. tests/parity holds the layers against transformers.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "pipelines/pi05/session.h"
+#include "tests/cli/tool.h"
+#include "weft/error.h"
+
+namespace weft {
+namespace {
+
+using test::weft;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kVocab = 16, kWidth = 32, kLayers = 2;
+
+// A model in a file that is written once.
+const std::string& checkpoint() {
+    static const std::string path = [] {
+        std::string file = testing::TempDir() + "/weft_pipeline.safetensors";
+        EXPECT_EQ(weft({"make-checkpoint", file, "--layers", "2", "--width", "32", "--ffn", "64", "--vocab",
+                        "16", "--head-dim", "8", "--query-heads", "2", "--dtype", "fp32"})
+                      .code,
+                  0);
+        return file;
+    }();
+    return path;
+}
+
+SessionOptions small() {
+    SessionOptions options;
+    options.checkpoint = checkpoint();
+    options.image = WEFT_SOURCE_DIR "/assets/coffee.ppm";
+    options.dtype = DType::fp32;
+    options.crop = 28;
+    options.prompt = {2, 5, 0, kVocab - 1};
+    return options;
+}
+SessionResult run(const SessionOptions& options) {
+    return run_session(options, [](const std::string&) {});
+}
+std::string refused(const SessionOptions& options) {
+    try {
+        run(options);
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return "accepted";
+}
+std::vector<float> rows(const std::vector<float>& all, std::int64_t first, std::int64_t end) {
+    return {all.begin() + first * kWidth, all.begin() + end * kWidth};
+}
+
+// A product of other rows may add in another order.
+void expect_same(const std::vector<float>& a, const std::vector<float>& b) {
+    EXPECT_LT(closeness(a, b).relative_error, 1e-6);
+}
+
+TEST(Pipeline, RefusesWhatItsModelLacks) {
+    SessionOptions options = small();
+    for (const std::int64_t id : {std::int64_t{-1}, kVocab, kVocab + 1}) {
+        options.prompt = {2, id};
+        EXPECT_THAT(refused(options), HasSubstr("token id " + std::to_string(id) + " is outside [0, 16)"));
+    }
+    options = small();
+    options.crop = 29;
+    EXPECT_THAT(refused(options), HasSubstr("29 x 29 pixels don't divide into patches of 14"));
+    options.crop = 14000;
+    EXPECT_THAT(refused(options), HasSubstr("pi05-encoder.crop: 14000 pixels from an image of"));
+}
+
+// Patches of each view, then the prompt: a token's embedding does not depend on where it stands.
+TEST(Pipeline, EmbedsEachViewAndTheWholePrompt) {
+    const SessionResult one = run(small());
+    ASSERT_EQ(one.tokens, 4 + 4);
+    SessionOptions options = small();
+    options.views = 2;
+    std::reverse(options.prompt.begin(), options.prompt.end());
+    const SessionResult two = run(options);
+    ASSERT_EQ(two.tokens, 2 * 4 + 4);
+    expect_same(rows(two.embeddings, 0, 4), rows(one.embeddings, 0, 4));
+    expect_same(rows(two.embeddings, 4, 8), rows(one.embeddings, 0, 4));
+    for (std::int64_t i = 0; i < 4; ++i)
+        expect_same(rows(two.embeddings, 8 + i, 9 + i), rows(one.embeddings, 7 - i, 8 - i));
+    // The centre of the centre: the middle four patches of 4 by 4 are the smaller image's.
+    options = small();
+    options.crop = 56;
+    const SessionResult larger = run(options);
+    expect_same(rows(larger.embeddings, 5, 7), rows(one.embeddings, 0, 2));
+    expect_same(rows(larger.embeddings, 9, 11), rows(one.embeddings, 2, 4));
+}
+
+// The sums over a label's calls: each layer's, and what the calls of one layer move and compute times the layers.
+TEST(Pipeline, CountsTheCallsOfEachLabel) {
+    SessionOptions options = small();
+    const SessionResult all = run(options);
+    options.layers = 1;
+    const SessionResult first = run(options);
+    ASSERT_EQ(all.config.layers, kLayers);
+    ASSERT_EQ(first.config.layers, 1);
+    ASSERT_EQ(all.labels.size(), first.labels.size());
+    for (std::size_t i = 0; i < all.labels.size(); ++i) {
+        const LabelTime &many = all.labels[i], &once = first.labels[i];
+        const int times = once.label == "embed" || once.label == "final norm" ? 1 : kLayers;
+        EXPECT_EQ(many.calls, times * once.calls) << once.label;
+        EXPECT_GT(once.bytes, 0) << once.label;
+        EXPECT_EQ(many.bytes, times * once.bytes) << once.label;
+        EXPECT_EQ(many.flops, times * once.flops) << once.label;
+    }
+    options.layers = 100;
+    EXPECT_EQ(run(options).config.layers, kLayers);
+}
+
+TEST(Pipeline, InFp8IsCloseAndNotTheSame) {
+    SessionOptions options = small();
+    options.dtype = DType::bf16;
+    const SessionResult full = run(options);
+    options.precision = Precision::fp8;
+    const SessionResult fp8 = run(options);
+    expect_same(fp8.embeddings, full.embeddings);
+    const Closeness close = closeness(fp8.output, full.output);
+    EXPECT_GT(close.relative_error, 1e-3);
+    EXPECT_LT(close.relative_error, 0.08);
+    EXPECT_GT(close.cosine, 0.995);
+}
+
+}  // namespace
+}  // namespace weft
