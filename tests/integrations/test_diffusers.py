@@ -21,6 +21,7 @@ import accelerate
 import weft.diffusers
 from diffusers.hooks import apply_group_offloading
 from diffusers.models.attention import BasicTransformerBlock, FeedForward
+from diffusers.models.normalization import RMSNorm
 from peft import LoraConfig
 from weft import swap
 from weft.diffusers import _backend, _parts, _sources
@@ -174,6 +175,23 @@ def test_norms_of_q_and_k_that_differ_are_declined(name: str) -> None:
     declined = {row.path: row.reason for row in report.declined}
     assert declined["transformer_blocks.0.attn"] == "norm_q and norm_k have different eps"
     assert "transformer_blocks.1.attn" not in declined
+
+
+@pytest.mark.parametrize("which", ["norm_q", "norm_k", "norm_added_q", "norm_added_k"])
+def test_norms_of_q_and_k_with_a_bias_are_declined(which: str) -> None:
+    """The op has none for heads."""
+    model, inputs = made("qwen")
+    attn = model.transformer_blocks[0].attn
+    norm = getattr(attn, which)
+    biased = RMSNorm(norm.dim[0], eps=norm.eps, bias=True).to(DEVICE)
+    biased.bias.data.normal_()
+    setattr(attn, which, biased)
+    expected = run(model, inputs)
+    report = weft.diffusers.accelerate(model)
+    assert differ(run(model, inputs), expected) < FP32
+    declined = {row.path: row.reason for row in report.declined}
+    pair = ("norm_added_q", "norm_added_k") if "added" in which else ("norm_q", "norm_k")
+    assert declined["transformer_blocks.0.attn"] == " or ".join(pair) + " has a bias"
 
 
 # --- LoRA, offloading, compilation, in both orders ---

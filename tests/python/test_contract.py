@@ -223,3 +223,17 @@ def test_host_cost(capsys, monkeypatch):
     direct, operator = host_cost.costs()[1:3]
     assert direct.low < 5 * (direct.limit or 0)
     assert operator.low < 5 * (operator.limit or 0)
+
+
+@EVERY_OP
+def test_options_are_read_strictly(op):
+    """A number that is none, a fraction where only whole numbers have a meaning, a word that is no choice."""
+    described = OPS[op]
+    for option in described.contract.options:
+        bad = [([], "expected a number"), ("nonsense", "expected (a number|one of)")]
+        if option.kind != "real":
+            bad += [(0.5, "expected a whole number, got 0.5"), (float("nan"), "expected a whole number")]
+        for value, message in bad:
+            arguments = [value if name == option.name else None for name in described.order]
+            with pytest.raises(ValueError, match=rf"{op}\.{option.name}: {message}"):
+                described.function(*arguments)
