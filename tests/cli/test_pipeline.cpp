@@ -1,9 +1,9 @@
 // The pipeline's own part: what it refuses, what it does to an image and a prompt before the layers, what it says of its
 // calls, and its layers in fp8. tests/parity holds the layers against transformers.
 #include <algorithm>
-#include <filesystem>
-#include <map>
-#include <numeric>
+#include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "pipelines/pi05/session.h"
 #include "tests/cli/tool.h"
@@ -112,6 +112,23 @@ TEST(Pipeline, CountsTheCallsOfEachLabel) {
     }
     options.layers = 100;
     EXPECT_EQ(run(options).config.layers, kLayers);
+}
+
+// A file may begin its data anywhere: a header that is one byte longer says the same.
+TEST(Pipeline, TakesWeightsFromOddAddresses) {
+    const SessionResult plain = run(small());
+    std::stringstream text;
+    text << std::ifstream(checkpoint(), std::ios::binary).rdbuf();
+    std::string file = text.str();
+    std::uint64_t header = 0;
+    std::memcpy(&header, file.data(), sizeof(header));
+    file.insert(sizeof(header) + header, 1, ' ');
+    ++header;
+    std::memcpy(file.data(), &header, sizeof(header));
+    SessionOptions options = small();
+    options.checkpoint = testing::TempDir() + "/weft_odd.safetensors";
+    std::ofstream(options.checkpoint, std::ios::binary) << file;
+    EXPECT_EQ(run(options).output, plain.output);
 }
 
 TEST(Pipeline, InFp8IsCloseAndNotTheSame) {

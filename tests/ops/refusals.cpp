@@ -178,7 +178,10 @@ void note_empty(const Case& c, std::set<std::string>& noted) {
             if (axis.name < other.name && refusal(emptied(empty, least, other)).empty())
                 noted.insert("takes no " + axis.name + " and no " + other.name);
         }
-        if (!refusal(empty).empty()) continue;
+        if (const std::string rule = refusal(empty); !rule.empty()) {
+            noted.insert(rule);
+            continue;
+        }
         noted.insert("takes no " + axis.name);
         for (std::size_t i = 0; i < c.tensors.size(); ++i) {
             const Field& field = c.contract().fields()[i];
