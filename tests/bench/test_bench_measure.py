@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("weft")
 
+from weft._library import function
 from weft.bench import Options, _measure, measure
 
 
@@ -35,3 +37,19 @@ def test_weft_is_called_from_python_unless_one_implementation_is_asked_for(
     assert named["why"].startswith("failed: softmax: no implementation for cpu takes this call"), (
         "the reference is none"
     )
+
+
+@pytest.mark.parametrize(("eager", "rounds"), [(True, 4), (False, 6), (None, None)])
+def test_options_of_sampling_reach_the_library(eager: bool | None, rounds: int | None) -> None:
+    """Absent ones are the library's own: eager times too, and 15 samples."""
+    given = {"replay_us": 20, "seed": 1, "eager": eager, "rounds": rounds}
+    told = json.dumps({name: value for name, value in given.items() if value is not None})
+    session = function("bench.open")("softmax x=fp32[4,8]", "cpu", 0, 0, told)
+    try:
+        function("bench.add_own")(session, True, False, False)
+        rows = json.loads(function("bench.run")(session, "run", "env", ""))["rows"]
+    finally:
+        function("bench.close")(session)
+    assert {row["time"] for row in rows} == ({"device"} if eager is False else {"device", "eager"})
+    asked = rounds or 15
+    assert {row["samples"] for row in rows} <= {asked, asked + 1}, "one more of a call that is checked again"

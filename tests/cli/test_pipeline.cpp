@@ -1,12 +1,15 @@
 // The pipeline's own part: what it refuses, what it does to an image and a prompt before the layers, what it says of its
 // calls, and its layers in fp8. tests/parity holds the layers against transformers.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "pipelines/pi05/session.h"
 #include "tests/cli/tool.h"
+#include "weft/device_info.h"
 #include "weft/error.h"
 
 namespace weft {
@@ -112,6 +115,49 @@ TEST(Pipeline, CountsTheCallsOfEachLabel) {
     }
     options.layers = 100;
     EXPECT_EQ(run(options).config.layers, kLayers);
+}
+
+TEST(Pipeline, SortsItsSamples) {
+    SessionOptions options = small();
+    options.repeats = 30;
+    const SessionResult timed = run(options);
+    ASSERT_EQ(timed.samples_us.size(), 30U);
+    EXPECT_TRUE(std::is_sorted(timed.samples_us.begin(), timed.samples_us.end()));
+    EXPECT_GT(timed.samples_us.front(), 0);
+    for (const LabelTime& label : timed.labels) EXPECT_GT(label.us, 0) << label.label;
+}
+
+// The demo's checkpoints are taken as they are where they are there: small ones, and then ones of NaN.
+TEST(Demo, EndsAsItsChecksDo) {
+    if (cuda_device_count() > 0) GTEST_SKIP() << "it runs at full size";
+    namespace fs = std::filesystem;
+    const fs::path root = fs::path(testing::TempDir()) / "weft_demo", models = root / ".weft" / "demo";
+    fs::remove_all(root);
+    fs::create_directories(models);
+    fs::create_directory_symlink(fs::path(WEFT_SOURCE_DIR) / "assets", root / "assets");
+    for (const char* name : {"gemma-2b-2-layers", "gemma-small"}) {
+        ASSERT_EQ(weft({"make-checkpoint", (models / name).string() + ".safetensors", "--layers", "1",
+                        "--width", "64", "--ffn", "128", "--vocab", "2048", "--head-dim", "16",
+                        "--query-heads", "4", "--kv-heads", "1"})
+                      .code,
+                  0);
+    }
+    setenv("WEFT_ROOT", root.c_str(), 1);
+    const test::Result right = weft({"demo"});
+    EXPECT_EQ(right.code, 0) << right.out << right.error;
+    EXPECT_THAT(right.out, HasSubstr("All checks passed."));
+    const fs::path spoilt = models / "gemma-2b-2-layers.safetensors";
+    std::fstream file(spoilt, std::ios::in | std::ios::out | std::ios::binary);
+    std::uint64_t header = 0;
+    file.read(reinterpret_cast<char*>(&header), sizeof(header));
+    const std::size_t size = fs::file_size(spoilt) - sizeof(header) - header;
+    file.seekp(static_cast<std::streamoff>(sizeof(header) + header));
+    file << std::string(size, '\x7f');  // 0x7f7f: of bf16 a large number, whose products are infinite
+    file.close();
+    const test::Result wrong = weft({"demo"});
+    unsetenv("WEFT_ROOT");
+    EXPECT_EQ(wrong.code, 1) << wrong.out;
+    EXPECT_THAT(wrong.out, HasSubstr("FAILED bf16 against fp32"));
 }
 
 // A file may begin its data anywhere: a header that is one byte longer says the same.
