@@ -5,10 +5,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <sstream>
 
+#include "io/safetensors.h"
 #include "pipelines/pi05/session.h"
 #include "tests/cli/tool.h"
+#include "verify/fuzz.h"
 #include "weft/device_info.h"
 #include "weft/error.h"
 
@@ -57,6 +61,20 @@ std::vector<float> rows(const std::vector<float>& all, std::int64_t first, std::
     return {all.begin() + first * kWidth, all.begin() + end * kWidth};
 }
 
+// A copy of the model's file that `change` has had, told where its data begin.
+std::string copy_with(const std::string& name,
+                      const std::function<void(std::string& file, std::size_t data)>& change) {
+    std::stringstream text;
+    text << std::ifstream(checkpoint(), std::ios::binary).rdbuf();
+    std::string file = text.str();
+    std::uint64_t header = 0;
+    std::memcpy(&header, file.data(), sizeof(header));
+    change(file, sizeof(header) + header);
+    const std::string path = testing::TempDir() + "/weft_" + name + ".safetensors";
+    std::ofstream(path, std::ios::binary) << file;
+    return path;
+}
+
 // A product of other rows may add in another order.
 void expect_same(const std::vector<float>& a, const std::vector<float>& b) {
     EXPECT_LT(closeness(a, b).relative_error, 1e-6);
@@ -96,6 +114,29 @@ TEST(Pipeline, EmbedsEachViewAndTheWholePrompt) {
     expect_same(rows(larger.embeddings, 9, 11), rows(one.embeddings, 2, 4));
 }
 
+// A picture whose pixels say where they are, so many rows and columns into a larger one.
+std::string picture(const std::string& name, int high, int wide, int top, int left) {
+    const std::string path = testing::TempDir() + "/weft_" + name + ".ppm";
+    std::ofstream file(path, std::ios::binary);
+    file << "P6\n" << wide << " " << high << "\n255\n";
+    for (int i = 0; i < high * wide * 3; ++i) {
+        const int y = i / 3 / wide + top, x = i / 3 % wide + left;
+        file << static_cast<char>((y * 7 + x * 3 + y * x + i % 3 * 50) % 251);
+    }
+    return path;
+}
+
+TEST(Pipeline, CropsTheCentreOfAPictureThatIsNotSquare) {
+    for (const auto& [high, wide] : {std::pair{70, 42}, std::pair{36, 90}}) {
+        SessionOptions options = small();
+        options.image = picture("whole", high, wide, 0, 0);
+        const SessionResult cropped = run(options);
+        options.image = picture("centre", 28, 28, (high - 28) / 2, (wide - 28) / 2);
+        options.crop = 0;
+        expect_same(cropped.embeddings, run(options).embeddings);
+    }
+}
+
 // The sums over a label's calls: each layer's, and what the calls of one layer move and compute times the layers.
 TEST(Pipeline, CountsTheCallsOfEachLabel) {
     SessionOptions options = small();
@@ -115,6 +156,47 @@ TEST(Pipeline, CountsTheCallsOfEachLabel) {
     }
     options.layers = 100;
     EXPECT_EQ(run(options).config.layers, kLayers);
+}
+
+// A plan is of the calls that a session makes; its floors are sums over them, as the work is.
+TEST(Pipeline, PlansTheCallsThatItMakes) {
+    if (devices_here().size() == 1) GTEST_SKIP() << "no emulator";
+    SessionOptions options = small();
+    options.views = 2;
+    options.dtype = DType::bf16;  // which the card's kernels take
+    const SessionResult done = run(options);
+    const DeviceInfo& card = *find_device("h100");
+    const std::vector<LabelTime> plan = plan_session(options, card);
+    options.layers = 1;
+    const std::vector<LabelTime> once = plan_session(options, card);
+    std::map<std::string, LabelTime> made;
+    for (const LabelTime& label : done.labels) made[label.label + label.op] = label;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+        const LabelTime& label = plan[i];
+        const int times = label.label == "embed" || label.label == "final norm" ? 1 : kLayers;
+        EXPECT_GT(label.floor_us, 0) << label.label;
+        EXPECT_DOUBLE_EQ(label.floor_us, times * once[i].floor_us) << label.label;
+        if (const auto same = made.find(label.label + label.op); same != made.end()) {
+            EXPECT_EQ(label.calls, same->second.calls) << label.label;
+            EXPECT_EQ(label.bytes, same->second.bytes) << label.label;
+        }
+    }
+}
+
+TEST(Pipeline, WritesWhatItRanWith) {
+    SessionOptions options = small();
+    options.dtype = DType::bf16;
+    options.out = testing::TempDir() + "/weft_pipeline_out.safetensors";
+    const SessionResult done = run(options);
+    const SafetensorsFile file(options.out);
+    EXPECT_EQ(file.metadata().at("dtype"), "bf16");
+    EXPECT_EQ(file.metadata().at("pipeline"), "pi05-encoder");
+    for (const auto& [name, values] :
+         {std::pair{"embeddings", &done.embeddings}, std::pair{"output", &done.output}}) {
+        const auto* found = file.find(name);
+        ASSERT_NE(found, nullptr);
+        EXPECT_EQ(found->shape, (std::vector<std::int64_t>{done.tokens, kWidth}));
+    }
 }
 
 TEST(Pipeline, SortsItsSamples) {
@@ -163,17 +245,12 @@ TEST(Demo, EndsAsItsChecksDo) {
 // A file may begin its data anywhere: a header that is one byte longer says the same.
 TEST(Pipeline, TakesWeightsFromOddAddresses) {
     const SessionResult plain = run(small());
-    std::stringstream text;
-    text << std::ifstream(checkpoint(), std::ios::binary).rdbuf();
-    std::string file = text.str();
-    std::uint64_t header = 0;
-    std::memcpy(&header, file.data(), sizeof(header));
-    file.insert(sizeof(header) + header, 1, ' ');
-    ++header;
-    std::memcpy(file.data(), &header, sizeof(header));
     SessionOptions options = small();
-    options.checkpoint = testing::TempDir() + "/weft_odd.safetensors";
-    std::ofstream(options.checkpoint, std::ios::binary) << file;
+    options.checkpoint = copy_with("odd", [](std::string& file, std::size_t data) {
+        file.insert(data, 1, ' ');
+        const std::uint64_t header = data - sizeof(header) + 1;
+        std::memcpy(file.data(), &header, sizeof(header));
+    });
     EXPECT_EQ(run(options).output, plain.output);
 }
 
@@ -188,6 +265,17 @@ TEST(Pipeline, InFp8IsCloseAndNotTheSame) {
     EXPECT_GT(close.relative_error, 1e-3);
     EXPECT_LT(close.relative_error, 0.08);
     EXPECT_GT(close.cosine, 0.995);
+}
+
+// What is 0 at a site has no largest magnitude to be divided by.
+TEST(Pipeline, InFp8OfAModelOfZerosIsZero) {
+    SessionOptions options = small();
+    options.checkpoint = copy_with("zeros", [](std::string& file, std::size_t data) {
+        std::fill(file.begin() + static_cast<std::ptrdiff_t>(data), file.end(), '\0');
+    });
+    options.precision = Precision::fp8;
+    options.dtype = DType::bf16;
+    EXPECT_THAT(run(options).output, testing::Each(0.0f));
 }
 
 }  // namespace
