@@ -141,6 +141,11 @@ TEST(GroupedGemm, EndsThatFallOrLieBeyondTheRows) {
     falling.expect_by_kernels();
     Groups({-7, 2147483647, 9}, 20, false).expect_by_kernels();
     Groups({-2147483648.0, 4, 20}, 20, false).expect_by_kernels();
+    // From the last group that a warp looks at to the first one that it looks at then.
+    std::vector<double> many(40, 20);
+    for (std::size_t g = 0; g < 32; ++g) many[g] = static_cast<double>(g / 2);
+    many[32] = 3, many[33] = 9, many[34] = 17;
+    Groups(many, 20, false).expect_by_kernels();
 }
 
 TEST(GroupedGemm, CountsOfAnySize) {

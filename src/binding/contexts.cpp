@@ -3,27 +3,19 @@
 
 #include <tvm/ffi/extra/c_env_api.h>
 
-#include <list>
-
+#include "core/context_list.h"
 #include "weft/dlpack.h"
 
 namespace weft::binding {
 namespace {
 
 Context& context_for(Device device) {
-    // A handful of streams: a list searched from the one used last is faster than a map, and stays put.
-    thread_local std::list<Context> contexts;
+    thread_local ContextList contexts;
     Stream stream;
     if (device.type == DeviceType::cuda) {
         stream.handle = TVMFFIEnvGetStream(dlpack_code::kCudaDevice, device.index);
     }
-    for (auto it = contexts.begin(); it != contexts.end(); ++it) {
-        if (it->device() == device && it->stream().handle == stream.handle) {
-            contexts.splice(contexts.begin(), contexts, it);
-            return *it;
-        }
-    }
-    return contexts.emplace_front(device, stream);
+    return contexts.of(device, stream);
 }
 
 }  // namespace

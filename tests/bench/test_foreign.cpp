@@ -59,6 +59,24 @@ TEST(ForeignProblem, TimesWhatIsRightBesideItsBaselineAndNoise) {
     }
 }
 
+// Noise is a time of the device: of a baseline that has none there is nothing to repeat.
+TEST(ForeignProblem, TakesTheNoiseOfTheFirstBaselineThatCanBeRecorded) {
+    Caller caller;
+    Foreign foreign(caller.operands(), kCpu, {}, Work{4, 0}, {.rounds = 3, .replay_us = 20, .seed = 1}, {});
+    Callable each;
+    each.call = [&caller](std::size_t) { caller.value = kRight; };
+    for (const char* name : {"candidate", "unrecorded", "recorded", "another"}) {
+        each.name = name;
+        each.side = each.name == "candidate" ? Side::weft : Side::baseline;
+        each.recordable = each.name != "unrecorded";
+        foreign.add(each);
+    }
+    const Measurement m = foreign.run();
+    ASSERT_EQ(m.results.size(), 5U);
+    EXPECT_EQ(m.results[4].side, Side::noise);
+    EXPECT_EQ(m.results[4].name, "recorded");
+}
+
 TEST(ForeignProblem, RefusesWhatTheCallerCallsWrong) {
     Caller caller;
     const Measurement m = measured(caller, [](int& value) { value = 8; });

@@ -42,6 +42,14 @@ TEST(VerifyOptions, AreThoseOfTheCommandThatRunsAFailureAgain) {
     }
 }
 
+TEST(VerifyOptions, NothingThatRanIsNothingThatPassed) {
+    for (const char* command : {"verify", "fuzz"}) {
+        const test::Result r =
+            weft({command, "planted", "--device", "cpu", "--cases", "5", "--implementation", "of no name"});
+        EXPECT_EQ(r.code, cli::kUnsupported) << command << r.out << r.error;
+    }
+}
+
 // The emulator is that much slower: what the host compares at once is left out there, unless it is asked for.
 TEST(VerifyOptions, RowsAreAsLargeAsTheDeviceCanAfford) {
     const Workload rows("large,M,\"planted x=fp32[60000,4]\"\n");

@@ -23,6 +23,22 @@ TEST(PipelineTable, FastestFirstAgainstTorchCompile) {
     EXPECT_THAT(text, testing::HasSubstr("4.834-4.836"));
 }
 
+TEST(PipelineTable, APlanNamesWhatTookTheSameOp) {
+    SessionResult here;
+    const auto label = [](const char* name, const char* op, const char* implementation) {
+        LabelTime made;
+        made.label = name, made.op = op, made.implementation = implementation;
+        return made;
+    };
+    here.labels = {label("embed", "gemm", "of gemm"), label("embed", "embedding", "of embedding")};
+    LabelTime step = label("embed", "embedding", "rows"), other = label("norm", "embedding", "rows");
+    step.calls = 4, step.floor_us = 8, other.calls = 1;
+    const std::string text = plan_table({step, other}, {{"CPU", &here}});
+    EXPECT_THAT(text, testing::HasSubstr("of embedding"));
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("of gemm")));
+    EXPECT_THAT(text, testing::HasSubstr("2.0 us"));
+}
+
 TEST(PipelineTable, WithoutTorchCompileThereIsNoRatio) {
     EXPECT_THAT(baseline_table({{"us", {{"weft bf16", times(7213)}}}}), testing::HasSubstr("-\n"));
     EXPECT_THROW(baseline_table(nlohmann::json::object()), nlohmann::json::exception);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/context_list.h"
 #include "weft/context.h"
 #include "weft/error.h"
 #include "weft/graph.h"
@@ -45,6 +46,21 @@ TEST(Memory, OfOneByteIsMemory) {
     char there = 0;
     copy_bytes(&there, kCpu, one.data(), kCpu, 1);
     EXPECT_EQ(there, 7);
+}
+
+TEST(Contexts, AreOneForEachDeviceAndStream) {
+    int first = 0, second = 0;
+    ContextList contexts;
+    Context& one = contexts.of(kEmulator, Stream{&first});
+    EXPECT_EQ(one.stream().handle, &first);
+    Context& two = contexts.of(kEmulator, Stream{&second});
+    EXPECT_EQ(two.stream().handle, &second);
+    Context& host = contexts.of(kCpu, Stream{&first});
+    EXPECT_EQ(host.device(), kCpu);
+    EXPECT_EQ(&contexts.of(kEmulator, Stream{&first}), &one);
+    EXPECT_EQ(&contexts.of(kEmulator, Stream{&second}), &two);
+    EXPECT_EQ(&contexts.of(kCpu, Stream{&first}), &host);
+    EXPECT_EQ(contexts.of(kEmulator, Stream{}).stream().handle, nullptr);
 }
 
 TEST(Contexts, MoveWithAllThatTheyKnow) {

@@ -21,6 +21,7 @@ import accelerate
 import weft.diffusers
 from diffusers.hooks import apply_group_offloading
 from diffusers.models.attention import BasicTransformerBlock, FeedForward
+from diffusers.models.normalization import RMSNorm
 from peft import LoraConfig
 from weft import swap
 from weft.diffusers import _backend, _parts, _sources
@@ -174,6 +175,50 @@ def test_norms_of_q_and_k_that_differ_are_declined(name: str) -> None:
     declined = {row.path: row.reason for row in report.declined}
     assert declined["transformer_blocks.0.attn"] == "norm_q and norm_k have different eps"
     assert "transformer_blocks.1.attn" not in declined
+
+
+@pytest.mark.parametrize("which", ["norm_q", "norm_k", "norm_added_q", "norm_added_k"])
+def test_norms_of_q_and_k_with_a_bias_are_declined(which: str) -> None:
+    """The op has none for heads."""
+    model, inputs = made("qwen")
+    attn = model.transformer_blocks[0].attn
+    norm = getattr(attn, which)
+    biased = RMSNorm(norm.dim[0], eps=norm.eps, bias=True).to(DEVICE)
+    biased.bias.data.normal_()
+    setattr(attn, which, biased)
+    expected = run(model, inputs)
+    report = weft.diffusers.accelerate(model)
+    assert differ(run(model, inputs), expected) < FP32
+    declined = {row.path: row.reason for row in report.declined}
+    pair = ("norm_added_q", "norm_added_k") if "added" in which else ("norm_q", "norm_k")
+    assert declined["transformer_blocks.0.attn"] == " or ".join(pair) + " has a bias"
+
+
+class _OtherForm(torch.nn.Module):
+    """An RMS norm whose weight is stored less 1, or whose eps has another name than diffusers gives it."""
+
+    def __init__(self, dim: int, name: str, offset: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(dim))
+        self.name, self.offset = name, offset
+        setattr(self, name, 1e-6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + float(getattr(self, self.name)))
+        return x * scale * (self.weight + self.offset)
+
+
+@pytest.mark.parametrize(("name", "offset"), [("eps", 1.0), ("variance_epsilon", 0.0)])
+def test_norms_of_another_form_are_declined(name: str, offset: float) -> None:
+    model, inputs = made("qwen")
+    attn = model.transformer_blocks[0].attn
+    attn.norm_k = _OtherForm(attn.norm_k.dim[0], name, offset).to(DEVICE)
+    expected = run(model, inputs)
+    report = weft.diffusers.accelerate(model)
+    assert differ(run(model, inputs), expected) < FP32
+    declined = {row.path: row.reason for row in report.declined}
+    form = "norm_k: its eps or its weight has another form than the norms of this model"
+    assert declined["transformer_blocks.0.attn"] == form
 
 
 # --- LoRA, offloading, compilation, in both orders ---

@@ -13,6 +13,7 @@ pytest.importorskip("accelerate")
 
 import transformers as hf
 import weft.transformers
+from transformers import masking_utils
 from weft.transformers import _attention
 
 
@@ -136,3 +137,28 @@ def test_sinks():
             for handed_on in (False, True)
         ]
     assert changed(*found) < FP32
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(q_offset=10, kv_offset=6),
+        dict(q_offset=0, allow_is_causal_skip=False),
+        dict(q_offset=18),
+        dict(q_offset=2, mask_function=masking_utils.sliding_window_causal_mask_function(1)),
+        dict(
+            q_offset=2, mask_function=masking_utils.chunked_causal_mask_function(4, torch.zeros(2, dtype=int))
+        ),
+        dict(q_offset=2, mask_function=masking_utils.bidirectional_mask_function),
+        dict(q_offset=4, attention_mask=torch.ones(2, 5, dtype=torch.bool)),
+    ],
+    ids=str,
+)
+def test_a_mask_that_says_more_is_the_librarys(options):
+    """Keys that begin later, rows that the model goes on with itself, too few keys, windows of one, chunks."""
+    expected = masking_utils.sdpa_mask(2, 3, 20, **options)
+    got = _attention.mask(2, 3, 20, **options)
+    assert expected is not None
+    assert got is not None
+    assert got.dtype == expected.dtype
+    assert torch.equal(got, expected)

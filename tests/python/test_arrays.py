@@ -10,6 +10,7 @@ import pytest
 import torch
 import weft
 import weft.numpy
+from weft import _library
 from weft._op import OPS
 
 from tests.python import cases
@@ -159,3 +160,21 @@ def test_ml_dtypes_are_numpys_bf16_and_fp8():
     assert weft.rms_norm(
         np.ones((2, 8), ml_dtypes.bfloat16), out_dtype=ml_dtypes.float8_e4m3fn
     ).dtype == np.dtype(ml_dtypes.float8_e4m3fn)
+
+
+def test_a_call_by_buffers_neither_takes_nor_changes_the_callers_arithmetic():
+    """XLA's threads flush subnormal numbers to zero: weft's results don't depend on it, and it stays as it was."""
+    small, out = (torch.full((1, 8), value, dtype=torch.float32) for value in (1e-40, 0.0))
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this CPU does not flush")
+    try:
+        contract = OPS["euler_step"].contract
+        there = {"velocity", "out"}
+        present = sum(1 << i for i, field in enumerate(contract.fields) if field.name in there)
+        numbers = [o.choices.index(o.default) if o.kind == "choice" else o.default for o in contract.options]
+        _library.function("buffers.euler_step")(present, *numbers, small, out)
+        assert torch.count_nonzero(out.view(torch.int32)) == 8
+        assert float(small.sum()) == 0.0
+    finally:
+        torch.set_flush_denormal(False)
+    assert float(small.sum()) > 0.0

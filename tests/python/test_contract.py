@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tvm_ffi
 import weft
 from weft import _library, host_cost, stubs
 from weft._contract import LEADING, Axis
@@ -140,8 +141,27 @@ def test_case_lines():
 
 
 def test_calls_by_buffers_count_them():
-    with pytest.raises(ValueError, match="expected 2 tensors, got 1"):
-        _library.function("buffers.softmax")(3, 1.0, None)
+    for count in (0, 1, 3):
+        with pytest.raises(ValueError, match=f"expected 2 tensors, got {count}"):
+            _library.function("buffers.softmax")(3, 1.0, *[None] * count)
+
+
+@EVERY_OP
+def test_calls_count_their_arguments(op):
+    described = OPS[op]
+    most = len(described.order)
+    for more in (1, 2):
+        with pytest.raises(ValueError, match=f"expected at most {most} arguments, got {most + more}"):
+            described.function(*[None] * (most + more))
+
+
+def test_arrays_have_axes_and_a_stride_for_each():
+    array = _library.function("array")
+    for shape, strides in (([1] * 7, [1] * 7), ([2, 2], [1]), ([2], [2, 1])):
+        with pytest.raises(ValueError, match="expected one stride for each of at most 6 axes"):
+            array(0, "fp32", tvm_ffi.Shape(shape), tvm_ffi.Shape(strides))
+    with pytest.raises(TypeError, match="weft has no dtype fp31"):
+        array(0, "fp31", tvm_ffi.Shape([1]), tvm_ffi.Shape([1]))
 
 
 def test_the_library_links_no_python():
@@ -223,3 +243,17 @@ def test_host_cost(capsys, monkeypatch):
     direct, operator = host_cost.costs()[1:3]
     assert direct.low < 5 * (direct.limit or 0)
     assert operator.low < 5 * (operator.limit or 0)
+
+
+@EVERY_OP
+def test_options_are_read_strictly(op):
+    """A number that is none, a fraction where only whole numbers have a meaning, a word that is no choice."""
+    described = OPS[op]
+    for option in described.contract.options:
+        bad = [([], "expected a number"), ("nonsense", "expected (a number|one of)")]
+        if option.kind != "real":
+            bad += [(0.5, "expected a whole number, got 0.5"), (float("nan"), "expected a whole number")]
+        for value, message in bad:
+            arguments = [value if name == option.name else None for name in described.order]
+            with pytest.raises(ValueError, match=rf"{op}\.{option.name}: {message}"):
+                described.function(*arguments)

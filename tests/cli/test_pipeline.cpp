@@ -1,0 +1,282 @@
+// The pipeline's own part: what it refuses, what it does to an image and a prompt before the layers, what it says of its
+// calls, and its layers in fp8. tests/parity holds the layers against transformers.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "io/safetensors.h"
+#include "pipelines/pi05/session.h"
+#include "tests/cli/tool.h"
+#include "verify/fuzz.h"
+#include "weft/device_info.h"
+#include "weft/error.h"
+
+namespace weft {
+namespace {
+
+using test::weft;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kVocab = 16, kWidth = 32, kLayers = 2;
+
+// A model in a file that is written once.
+const std::string& checkpoint() {
+    static const std::string path = [] {
+        std::string file = testing::TempDir() + "/weft_pipeline.safetensors";
+        EXPECT_EQ(weft({"make-checkpoint", file, "--layers", "2", "--width", "32", "--ffn", "64", "--vocab",
+                        "16", "--head-dim", "8", "--query-heads", "2", "--dtype", "fp32"})
+                      .code,
+                  0);
+        return file;
+    }();
+    return path;
+}
+
+SessionOptions small() {
+    SessionOptions options;
+    options.checkpoint = checkpoint();
+    options.image = WEFT_SOURCE_DIR "/assets/coffee.ppm";
+    options.dtype = DType::fp32;
+    options.crop = 28;
+    options.prompt = {2, 5, 0, kVocab - 1};
+    return options;
+}
+SessionResult run(const SessionOptions& options) {
+    return run_session(options, [](const std::string&) {});
+}
+std::string refused(const SessionOptions& options) {
+    try {
+        run(options);
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return "accepted";
+}
+std::vector<float> rows(const std::vector<float>& all, std::int64_t first, std::int64_t end) {
+    return {all.begin() + first * kWidth, all.begin() + end * kWidth};
+}
+
+// A copy of the model's file that `change` has had, told where its data begin.
+std::string copy_with(const std::string& name,
+                      const std::function<void(std::string& file, std::size_t data)>& change) {
+    std::stringstream text;
+    text << std::ifstream(checkpoint(), std::ios::binary).rdbuf();
+    std::string file = text.str();
+    std::uint64_t header = 0;
+    std::memcpy(&header, file.data(), sizeof(header));
+    change(file, sizeof(header) + header);
+    const std::string path = testing::TempDir() + "/weft_" + name + ".safetensors";
+    std::ofstream(path, std::ios::binary) << file;
+    return path;
+}
+
+// A product of other rows may add in another order.
+void expect_same(const std::vector<float>& a, const std::vector<float>& b) {
+    EXPECT_LT(closeness(a, b).relative_error, 1e-6);
+}
+
+TEST(Pipeline, RefusesWhatItsModelLacks) {
+    SessionOptions options = small();
+    for (const std::int64_t id : {std::int64_t{-1}, kVocab, kVocab + 1}) {
+        options.prompt = {2, id};
+        EXPECT_THAT(refused(options), HasSubstr("token id " + std::to_string(id) + " is outside [0, 16)"));
+    }
+    options = small();
+    options.crop = 29;
+    EXPECT_THAT(refused(options), HasSubstr("29 x 29 pixels don't divide into patches of 14"));
+    options.crop = 14000;
+    EXPECT_THAT(refused(options), HasSubstr("pi05-encoder.crop: 14000 pixels from an image of"));
+}
+
+// Patches of each view, then the prompt: a token's embedding does not depend on where it stands.
+TEST(Pipeline, EmbedsEachViewAndTheWholePrompt) {
+    const SessionResult one = run(small());
+    ASSERT_EQ(one.tokens, 4 + 4);
+    SessionOptions options = small();
+    options.views = 2;
+    std::reverse(options.prompt.begin(), options.prompt.end());
+    const SessionResult two = run(options);
+    ASSERT_EQ(two.tokens, 2 * 4 + 4);
+    expect_same(rows(two.embeddings, 0, 4), rows(one.embeddings, 0, 4));
+    expect_same(rows(two.embeddings, 4, 8), rows(one.embeddings, 0, 4));
+    for (std::int64_t i = 0; i < 4; ++i)
+        expect_same(rows(two.embeddings, 8 + i, 9 + i), rows(one.embeddings, 7 - i, 8 - i));
+    // The centre of the centre: the middle four patches of 4 by 4 are the smaller image's.
+    options = small();
+    options.crop = 56;
+    const SessionResult larger = run(options);
+    expect_same(rows(larger.embeddings, 5, 7), rows(one.embeddings, 0, 2));
+    expect_same(rows(larger.embeddings, 9, 11), rows(one.embeddings, 2, 4));
+}
+
+// A picture whose pixels say where they are, so many rows and columns into a larger one.
+std::string picture(const std::string& name, int high, int wide, int top, int left) {
+    const std::string path = testing::TempDir() + "/weft_" + name + ".ppm";
+    std::ofstream file(path, std::ios::binary);
+    file << "P6\n" << wide << " " << high << "\n255\n";
+    for (int i = 0; i < high * wide * 3; ++i) {
+        const int y = i / 3 / wide + top, x = i / 3 % wide + left;
+        file << static_cast<char>((y * 7 + x * 3 + y * x + i % 3 * 50) % 251);
+    }
+    return path;
+}
+
+TEST(Pipeline, CropsTheCentreOfAPictureThatIsNotSquare) {
+    for (const auto& [high, wide] : {std::pair{70, 42}, std::pair{36, 90}}) {
+        SessionOptions options = small();
+        options.image = picture("whole", high, wide, 0, 0);
+        const SessionResult cropped = run(options);
+        options.image = picture("centre", 28, 28, (high - 28) / 2, (wide - 28) / 2);
+        options.crop = 0;
+        expect_same(cropped.embeddings, run(options).embeddings);
+    }
+}
+
+// The sums over a label's calls: each layer's, and what the calls of one layer move and compute times the layers.
+TEST(Pipeline, CountsTheCallsOfEachLabel) {
+    SessionOptions options = small();
+    const SessionResult all = run(options);
+    options.layers = 1;
+    const SessionResult first = run(options);
+    ASSERT_EQ(all.config.layers, kLayers);
+    ASSERT_EQ(first.config.layers, 1);
+    ASSERT_EQ(all.labels.size(), first.labels.size());
+    for (std::size_t i = 0; i < all.labels.size(); ++i) {
+        const LabelTime &many = all.labels[i], &once = first.labels[i];
+        const int times = once.label == "embed" || once.label == "final norm" ? 1 : kLayers;
+        EXPECT_EQ(many.calls, times * once.calls) << once.label;
+        EXPECT_GT(once.bytes, 0) << once.label;
+        EXPECT_EQ(many.bytes, times * once.bytes) << once.label;
+        EXPECT_EQ(many.flops, times * once.flops) << once.label;
+    }
+    options.layers = 100;
+    EXPECT_EQ(run(options).config.layers, kLayers);
+}
+
+// A plan is of the calls that a session makes; its floors are sums over them, as the work is.
+TEST(Pipeline, PlansTheCallsThatItMakes) {
+    if (devices_here().size() == 1) GTEST_SKIP() << "no emulator";
+    SessionOptions options = small();
+    options.views = 2;
+    options.dtype = DType::bf16;  // which the card's kernels take
+    const SessionResult done = run(options);
+    const DeviceInfo& card = *find_device("h100");
+    const std::vector<LabelTime> plan = plan_session(options, card);
+    options.layers = 1;
+    const std::vector<LabelTime> once = plan_session(options, card);
+    std::map<std::string, LabelTime> made;
+    for (const LabelTime& label : done.labels) made[label.label + label.op] = label;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+        const LabelTime& label = plan[i];
+        const int times = label.label == "embed" || label.label == "final norm" ? 1 : kLayers;
+        EXPECT_GT(label.floor_us, 0) << label.label;
+        EXPECT_DOUBLE_EQ(label.floor_us, times * once[i].floor_us) << label.label;
+        if (const auto same = made.find(label.label + label.op); same != made.end()) {
+            EXPECT_EQ(label.calls, same->second.calls) << label.label;
+            EXPECT_EQ(label.bytes, same->second.bytes) << label.label;
+        }
+    }
+}
+
+TEST(Pipeline, WritesWhatItRanWith) {
+    SessionOptions options = small();
+    options.dtype = DType::bf16;
+    options.out = testing::TempDir() + "/weft_pipeline_out.safetensors";
+    const SessionResult done = run(options);
+    const SafetensorsFile file(options.out);
+    EXPECT_EQ(file.metadata().at("dtype"), "bf16");
+    EXPECT_EQ(file.metadata().at("pipeline"), "pi05-encoder");
+    for (const auto& [name, values] :
+         {std::pair{"embeddings", &done.embeddings}, std::pair{"output", &done.output}}) {
+        const auto* found = file.find(name);
+        ASSERT_NE(found, nullptr);
+        EXPECT_EQ(found->shape, (std::vector<std::int64_t>{done.tokens, kWidth}));
+    }
+}
+
+TEST(Pipeline, SortsItsSamples) {
+    SessionOptions options = small();
+    options.repeats = 30;
+    const SessionResult timed = run(options);
+    ASSERT_EQ(timed.samples_us.size(), 30U);
+    EXPECT_TRUE(std::is_sorted(timed.samples_us.begin(), timed.samples_us.end()));
+    EXPECT_GT(timed.samples_us.front(), 0);
+    for (const LabelTime& label : timed.labels) EXPECT_GT(label.us, 0) << label.label;
+}
+
+// The demo's checkpoints are taken as they are where they are there: small ones, and then ones of NaN.
+TEST(Demo, EndsAsItsChecksDo) {
+    if (cuda_device_count() > 0) GTEST_SKIP() << "it runs at full size";
+    namespace fs = std::filesystem;
+    const fs::path root = fs::path(testing::TempDir()) / "weft_demo", models = root / ".weft" / "demo";
+    fs::remove_all(root);
+    fs::create_directories(models);
+    fs::create_directory_symlink(fs::path(WEFT_SOURCE_DIR) / "assets", root / "assets");
+    for (const char* name : {"gemma-2b-2-layers", "gemma-small"}) {
+        ASSERT_EQ(weft({"make-checkpoint", (models / name).string() + ".safetensors", "--layers", "1",
+                        "--width", "64", "--ffn", "128", "--vocab", "2048", "--head-dim", "16",
+                        "--query-heads", "4", "--kv-heads", "1"})
+                      .code,
+                  0);
+    }
+    setenv("WEFT_ROOT", root.c_str(), 1);
+    const test::Result right = weft({"demo"});
+    EXPECT_EQ(right.code, 0) << right.out << right.error;
+    EXPECT_THAT(right.out, HasSubstr("All checks passed."));
+    const fs::path spoilt = models / "gemma-2b-2-layers.safetensors";
+    std::fstream file(spoilt, std::ios::in | std::ios::out | std::ios::binary);
+    std::uint64_t header = 0;
+    file.read(reinterpret_cast<char*>(&header), sizeof(header));
+    const std::size_t size = fs::file_size(spoilt) - sizeof(header) - header;
+    file.seekp(static_cast<std::streamoff>(sizeof(header) + header));
+    file << std::string(size, '\x7f');  // 0x7f7f: of bf16 a large number, whose products are infinite
+    file.close();
+    const test::Result wrong = weft({"demo"});
+    unsetenv("WEFT_ROOT");
+    EXPECT_EQ(wrong.code, 1) << wrong.out;
+    EXPECT_THAT(wrong.out, HasSubstr("FAILED bf16 against fp32"));
+}
+
+// A file may begin its data anywhere: a header that is one byte longer says the same.
+TEST(Pipeline, TakesWeightsFromOddAddresses) {
+    const SessionResult plain = run(small());
+    SessionOptions options = small();
+    options.checkpoint = copy_with("odd", [](std::string& file, std::size_t data) {
+        file.insert(data, 1, ' ');
+        const std::uint64_t header = data - sizeof(header) + 1;
+        std::memcpy(file.data(), &header, sizeof(header));
+    });
+    EXPECT_EQ(run(options).output, plain.output);
+}
+
+TEST(Pipeline, InFp8IsCloseAndNotTheSame) {
+    SessionOptions options = small();
+    options.dtype = DType::bf16;
+    const SessionResult full = run(options);
+    options.precision = Precision::fp8;
+    const SessionResult fp8 = run(options);
+    expect_same(fp8.embeddings, full.embeddings);
+    const Closeness close = closeness(fp8.output, full.output);
+    EXPECT_GT(close.relative_error, 1e-3);
+    EXPECT_LT(close.relative_error, 0.08);
+    EXPECT_GT(close.cosine, 0.995);
+}
+
+// What is 0 at a site has no largest magnitude to be divided by.
+TEST(Pipeline, InFp8OfAModelOfZerosIsZero) {
+    SessionOptions options = small();
+    options.checkpoint = copy_with("zeros", [](std::string& file, std::size_t data) {
+        std::fill(file.begin() + static_cast<std::ptrdiff_t>(data), file.end(), '\0');
+    });
+    options.precision = Precision::fp8;
+    options.dtype = DType::bf16;
+    EXPECT_THAT(run(options).output, testing::Each(0.0f));
+}
+
+}  // namespace
+}  // namespace weft
