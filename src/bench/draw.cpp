@@ -139,7 +139,7 @@ class UserDraw {
             auto& size = matcher_.sizes.size[axis];
             if (size == kUnknown) size = size_of(static_cast<int>(axis));
         }
-        draw_alike(contract_.axes(), matcher_.sizes, random_);
+        draw_alike(contract_.axes(), matcher_.sizes, random_, 95);
         draw_half(contract_.axes(), matcher_.sizes, random_);
         AxisSizes& sizes = matcher_.sizes;
         sizes.leading_rank = chance(25) ? 2 : 1;

@@ -60,7 +60,7 @@ class Draw {
             }
             if (chance(1)) size = 0;
         }
-        draw_alike(contract_.axes(), matcher_.sizes, random_);
+        draw_alike(contract_.axes(), matcher_.sizes, random_, 75);
         constexpr std::int64_t kLeading[] = {1, 1, 2, 3, 4, 5, 7, 8, 17, 33, 64, 129};
         AxisSizes& all = matcher_.sizes;
         all.leading_rank = static_cast<int>(random_.below(4)) == 0 ? static_cast<int>(random_.below(4)) : 1;

@@ -6,10 +6,10 @@
 
 namespace weft {
 
-// Values are mostly as wide as keys are.
-inline void draw_alike(const AxisNames& axes, AxisSizes& sizes, Random& random) {
+// Values are as wide as keys, in so many of a hundred cases.
+inline void draw_alike(const AxisNames& axes, AxisSizes& sizes, Random& random, int percent) {
     const int keys = axes.find("head_dim"), values = axes.find("v_dim");
-    if (keys >= 0 && values >= 0 && random.below(100) < 75)
+    if (keys >= 0 && values >= 0 && random.below(100) < percent)
         sizes.size[static_cast<std::size_t>(values)] = sizes.size[static_cast<std::size_t>(keys)];
 }
 
