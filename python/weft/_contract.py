@@ -254,7 +254,8 @@ class Contract:
         scales = {other.name for other in self.fields}
         for source in (*field.in_place_of, *(source.name for source in self.inputs)):
             dtype = given.get(source, "")
-            if f"{source}_scale" in scales and dtype.startswith(("fp8", "fp4", "int8")):
+            scaled = f"{source}_scale" in scales and dtype.startswith(("fp8", "fp4", "int8"))
+            if scaled and "bf16" in field.dtypes:
                 return "bf16"
             if dtype in field.dtypes:
                 return dtype

@@ -147,7 +147,8 @@ def test_sinks():
         dict(q_offset=18),
         dict(q_offset=2, mask_function=masking_utils.sliding_window_causal_mask_function(1)),
         dict(
-            q_offset=2, mask_function=masking_utils.chunked_causal_mask_function(4, torch.zeros(2, dtype=int))
+            q_offset=2,
+            mask_function=masking_utils.chunked_causal_mask_function(4, torch.zeros(2, dtype=torch.int64)),
         ),
         dict(q_offset=2, mask_function=masking_utils.bidirectional_mask_function),
         dict(q_offset=4, attention_mask=torch.ones(2, 5, dtype=torch.bool)),

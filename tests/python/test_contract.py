@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tvm_ffi
@@ -157,11 +158,11 @@ def test_calls_count_their_arguments(op):
 
 def test_arrays_have_axes_and_a_stride_for_each():
     array = _library.function("array")
-    for shape, strides in (([1] * 7, [1] * 7), ([2, 2], [1]), ([2], [2, 1])):
+    for shape, strides in (((1,) * 7, (1,) * 7), ((2, 2), (1,)), ((2,), (2, 1))):
         with pytest.raises(ValueError, match="expected one stride for each of at most 6 axes"):
             array(0, "fp32", tvm_ffi.Shape(shape), tvm_ffi.Shape(strides))
     with pytest.raises(TypeError, match="weft has no dtype fp31"):
-        array(0, "fp31", tvm_ffi.Shape([1]), tvm_ffi.Shape([1]))
+        array(0, "fp31", tvm_ffi.Shape((1,)), tvm_ffi.Shape((1,)))
 
 
 def test_the_library_links_no_python():
@@ -250,7 +251,7 @@ def test_options_are_read_strictly(op):
     """A number that is none, a fraction where only whole numbers have a meaning, a word that is no choice."""
     described = OPS[op]
     for option in described.contract.options:
-        bad = [([], "expected a number"), ("nonsense", "expected (a number|one of)")]
+        bad: list[tuple[Any, str]] = [([], "expected a number"), ("nonsense", "expected (a number|one of)")]
         if option.kind != "real":
             bad += [(0.5, "expected a whole number, got 0.5"), (float("nan"), "expected a whole number")]
         for value, message in bad:
