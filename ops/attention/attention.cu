@@ -63,6 +63,16 @@ void merge_partials(const AttentionParams& p, bool bf16, Context& context) {
                 context.stream(), p);
 }
 
+// A call in splits: launch(memory for their results), then their merge.
+template <class Launch>
+void launch_merged(const Attention& op, const Problem& problem, int rows, int splits, Context& context,
+                   Launch launch) {
+    AttentionParams p = parameters(op, problem, rows, splits);
+    set_partials(p, context.scratch(partial_bytes(p)));
+    launch(p.partial);
+    merge_partials(p, op.out.dtype == DType::bf16, context);
+}
+
 void launch_attention(const Attention& op, Context& context) {
     const Problem problem(op);
     const Config& config = context.slot<MmaPlans>().get(problem, context.info());
@@ -88,10 +98,8 @@ void launch_wgmma(const Attention& op, Context& context) {
     const Problem problem(op);
     const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
     if (!config.merged()) return launch_attention_wgmma(op, config, nullptr, nullptr, context);
-    AttentionParams p = parameters(op, problem, config.rows, config.splits);
-    set_partials(p, context.scratch(partial_bytes(p)));
-    launch_attention_wgmma(op, config, p.partial, nullptr, context);
-    merge_partials(p, op.out.dtype == DType::bf16, context);
+    launch_merged(op, problem, config.rows, config.splits, context,
+                  [&](float* partials) { launch_attention_wgmma(op, config, partials, nullptr, context); });
 }
 
 attention::WgmmaConfig widened_config(const Attention& op, const DeviceInfo& device) {
@@ -118,20 +126,16 @@ void launch_decode(const Attention& op, Context& context) {
     const Problem problem(op);
     const attention::DecodeConfig config = context.slot<DecodePlans>().get(problem, context.info());
     if (!config.merged()) return launch_attention_decode(op, config, nullptr, context);
-    AttentionParams p = parameters(op, problem, attention::DecodeTile::kRows, config.splits);
-    set_partials(p, context.scratch(partial_bytes(p)));
-    launch_attention_decode(op, config, p.partial, context);
-    merge_partials(p, op.out.dtype == DType::bf16, context);
+    launch_merged(op, problem, attention::DecodeTile::kRows, config.splits, context,
+                  [&](float* partials) { launch_attention_decode(op, config, partials, context); });
 }
 
 void launch_wide(const Attention& op, Context& context) {
     const Problem problem(op);
     const attention::WideConfig config = attention::choose_wide(problem, context.info());
     if (config.splits == 1) return launch_attention_wide(op, config, nullptr, context);
-    AttentionParams p = parameters(op, problem, config.tile.rows(), config.splits);
-    set_partials(p, context.scratch(partial_bytes(p)));
-    launch_attention_wide(op, config, p.partial, context);
-    merge_partials(p, op.out.dtype == DType::bf16, context);
+    launch_merged(op, problem, config.tile.rows(), config.splits, context,
+                  [&](float* partials) { launch_attention_wide(op, config, partials, context); });
 }
 
 std::string wide_text(const Attention& op, const DeviceInfo& device) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 namespace weft::attention {
@@ -82,6 +83,10 @@ const char* decline_tensor_cores(const Attention& op, const DeviceInfo& device) 
     if (extent.queries > kMost || extent.queries * problem.group > kMost || extent.keys > kMost)
         return "more than 2^30 query rows or keys a head";
     if (op.block_table && op.k.dim(0) > kMost) return "more than 2^30 pages";
+    for (const Tensor* scale : {&op.q_scale, &op.k_scale, &op.v_scale}) {
+        if (*scale && scale->dim(0) > 1 && std::abs(scale->stride[0]) > kMost / scale->dim(0))
+            return "scales of heads further than 2^30 elements apart";
+    }
     return nullptr;
 }
 

@@ -29,6 +29,10 @@ TEST(AttentionWide, TakesWhatFitsIntoSharedMemory) {
     EXPECT_THAT(wide("q=fp16[1,4,4,64] k=fp16[1,9,2,64] v=fp16[1,9,2,64]", "t4"), HasSubstr("SM 8.0"));
     EXPECT_THAT(wide("q=fp16[1,4,4,1024] k=fp16[1,9,2,1024] v=fp16[1,9,2,64]", "rtx4090"),
                 HasSubstr("do not fit"));
+    EXPECT_THAT(wide("q=bf16[1,4,4,64] k=fp8_e4m3[1,9,2,64] v=fp8_e4m3[1,9,2,64] k_scale=fp32[2]{600000000}"),
+                HasSubstr("further than 2^30"));
+    EXPECT_EQ(wide("q=bf16[1,4,4,64] k=fp8_e4m3[1,9,2,64] v=fp8_e4m3[1,9,2,64] k_scale=fp32[2]{500000000}"),
+              "accepts");
     EXPECT_EQ(wide("q=fp16[1,4,4,768] k=fp16[1,9,2,768] v=fp16[1,9,2,64]", "rtx4090"), "accepts");
 }
 
@@ -49,6 +53,8 @@ TEST(AttentionWide, SaysWhichCodesItWidens) {
                 HasSubstr("whole eights"));
     EXPECT_THAT(widened("q=bf16" + shape + "k=fp8_e4m3" + shape + "v=fp8_e4m3[1,300,2,128]+4 "),
                 HasSubstr("whole eights"));
+    EXPECT_THAT(widened("q=bf16[64,1,16,128] k=fp8_e4m3[64,1100000,2,128] v=fp8_e4m3[64,1100000,2,128]"),
+                HasSubstr("2^31 eights"));
     EXPECT_THAT(widened("q=bf16[1,300,2,192] k=fp8_e4m3[1,300,2,192] v=fp8_e4m3[1,300,2,128]"),
                 HasSubstr("another width"));
     EXPECT_THAT(

@@ -264,7 +264,7 @@ __device__ __forceinline__ void finish_rows(float (&l)[kTiles][2], const WideWar
 // Mapping: a block has up to 64 rows (32 of more than 512 columns). Of a tile's scores each of eight warps has 16 keys of
 //          half the rows; weights go through shared memory, and of the output a warp has 16 of every 128 columns, of all
 //          rows, in registers. Keys and values come in items of 128 columns, codes of fp8 as they are stored
-// Traffic: k and v once a block of rows, from L2; bound by ldmatrix, of few rows by that traffic
+// Traffic: k and v once a block of rows, from L2; bound by the latencies of a tile, which no other block hides
 // Needs:   v_dim <= kColumns, p.slots of 2, 3, 5 or 8, dynamic shared memory as WideConfig says, kThreads threads
 template <class T, class Stored, int kColumns>
 __global__ void __launch_bounds__(WideTile::kThreads, 1)

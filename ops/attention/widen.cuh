@@ -29,7 +29,7 @@ constexpr int kWidenBlocks = 1024;  // a tensor, at most
 // What:    to = from, in T, exactly; and the factors of each key head's scores and values
 // Mapping: row y of the grid has tensor y; a thread goes from eight codes to the next of its own, grid.x * 256 further on
 // Traffic: one byte read and two written an element; bound by the memory
-// Needs:   whole eights of codes at 8-byte addresses, kWidenThreads threads, fewer than 2^31 eights
+// Needs:   whole eights of codes at 8-byte addresses, kWidenThreads threads, at most 2^31 - 1 eights
 template <class T>
 __global__ void __launch_bounds__(kWidenThreads) attention_widen(const WidenParams p) {
     kit::dependency_wait();

@@ -1,4 +1,6 @@
 // Attention over codes made into 16 bits: which calls.
+#include <limits>
+
 #include "ops/attention/wgmma.h"
 #include "ops/attention/wide.h"
 #include "ops/attention/widen.h"
@@ -43,7 +45,10 @@ const char* decline_widened(const Attention& op, const DeviceInfo& device) {
         return "scores of e5m2 may be larger than flash_wgmma's weights in fp16 bear";
     if (op.block_table) return "of a cache in pages more might be made than is read";
     for (const Tensor* t : {&op.q, &op.k, &op.v}) {
-        if (is_fp8(t->dtype) && !whole_eights(*t)) return "codes must be whole eights, aligned so";
+        if (!is_fp8(t->dtype)) continue;
+        if (!whole_eights(*t)) return "codes must be whole eights, aligned so";
+        if (t->numel() / 8 > std::numeric_limits<std::int32_t>::max())
+            return "more than 2^31 eights of codes";
     }
     const Widened widened(op, nullptr);
     if (widened.op.cu_seqlens_q || widened.op.v.dim(3) != widened.op.q.dim(3))

@@ -17,13 +17,9 @@
 namespace weft {
 namespace {
 
-using test::declines;
+using test::on_h200;
 using test::rejection;
 using ::testing::HasSubstr;
-
-std::string on_h200(const std::string& operands, const char* (*decline)(const Gemm&, const DeviceInfo&)) {
-    return declines(operands, [&](const Gemm& op) { return decline(op, *find_device("h200")); });
-}
 
 TEST(GemmInt4, RejectsWhatDoesNotFit) {
     const std::string line = "gemm a=bf16[6,320] b=int4[10,320] out=bf16[6,10] ",
@@ -247,39 +243,23 @@ TEST(GemmInt4, OfFewTokens) {
     EXPECT_THAT(parts.implementation, HasSubstr("32 parts of 4 blocks"));
 }
 
-// On a card of one multiprocessor, which has too few tokens seldom.
-void expect_unpacked(const std::string& line, const std::string& config, Values values = Values::usual) {
-    Case c = Case::parse(line);
-    c.infer();
-    DeviceInfo info = *find_device("h200");
-    info.type = DeviceType::emulator;
-    info.sms = 1;
-    for (const std::uint64_t order : test::kOrders) {
-        Context context(kEmulator);
-        context.set_info(info);
-        const Outcome outcome = attempt(Trial{c, 7 + order, values, order, ""}, context);
-        EXPECT_TRUE(outcome.passed) << line << "\n" << outcome.why;
-        EXPECT_THAT(outcome.implementation, HasSubstr(config)) << line;
-    }
-}
-
 TEST(GemmInt4, Unpacked) {
     for (const int k : {328, 334}) {
         for (const char* scale : {"bf16", "fp32"}) {
-            expect_unpacked(fmt::format("gemm a=bf16[2,100,{}]{{33600,336,1}} {}{} bias=bf16[72] "
-                                        "out=bf16[2,100,72] activation=silu group=64",
-                                        k, weights("b", 72, k, 64, scale, true, false),
-                                        weights("up", 72, k, 64, scale, false, true)),
-                            "bf16 in 108 KiB of scratch, then wgmma");
+            test::expect_unpacked(fmt::format("a=bf16[2,100,{}]{{33600,336,1}} {}{} bias=bf16[72] "
+                                              "out=bf16[2,100,72] activation=silu group=64",
+                                              k, weights("b", 72, k, 64, scale, true, false),
+                                              weights("up", 72, k, 64, scale, false, true)),
+                                  "bf16 in 108 KiB of scratch, then wgmma");
         }
-        expect_unpacked(fmt::format("gemm a=fp16[400,{}] b=int4[71,{}]{{344,1}} b_group_scale=fp16[71,3] "
-                                    "b_group_zero=int8[71,3] out=fp32[400,71]",
-                                    k, k),
-                        "fp16 in 54 KiB of scratch, then mma_sync: ");
+        test::expect_unpacked(fmt::format("a=fp16[400,{}] b=int4[71,{}]{{344,1}} b_group_scale=fp16[71,3] "
+                                          "b_group_zero=int8[71,3] out=fp32[400,71]",
+                                          k, k),
+                              "fp16 in 54 KiB of scratch, then mma_sync: ");
     }
     for (const Values values : {Values::special, Values::wide, Values::tiny})
-        expect_unpacked(
-            "gemm a=bf16[200,320] b=int4[80,320] b_group_scale=bf16[80,10] b_group_zero=int8[80,10] "
+        test::expect_unpacked(
+            "a=bf16[200,320] b=int4[80,320] b_group_scale=bf16[80,10] b_group_zero=int8[80,10] "
             "out=bf16[200,80] group=32",
             "then wgmma", values);
 }

@@ -13,13 +13,9 @@
 namespace weft {
 namespace {
 
-using test::declines;
+using test::on_h200;
 using test::rejection;
 using ::testing::HasSubstr;
-
-std::string on_h200(const std::string& operands, const char* (*decline)(const Gemm&, const DeviceInfo&)) {
-    return declines(operands, [&](const Gemm& op) { return decline(op, *find_device("h200")); });
-}
 
 TEST(GemmInt8, IsOfBothOperandsAndHasNoScalesOfGroups) {
     EXPECT_THAT(rejection("gemm a=int8[6,160] b=fp8_e4m3[8,160] out=bf16[6,8]"),

@@ -97,41 +97,24 @@ TEST(GemmUnpacked, LimitsToTheLastNumber) {
 }
 
 #if WEFT_HAS_EMULATOR
-// On a card of one multiprocessor, which has too few tokens seldom.
-void expect_right(const std::string& operands, const std::string& config, Values values = Values::usual) {
-    Case c = Case::parse("gemm " + operands);
-    c.infer();
-    DeviceInfo info = *find_device("h200");
-    info.type = DeviceType::emulator;
-    info.sms = 1;
-    for (const std::uint64_t order : test::kOrders) {
-        Context context(kEmulator);
-        context.set_info(info);
-        const Outcome outcome = attempt(Trial{c, 7 + order, values, order, ""}, context);
-        EXPECT_TRUE(outcome.passed) << operands << "\n" << outcome.why;
-        EXPECT_THAT(outcome.implementation, HasSubstr("unpacked")) << operands;
-        EXPECT_THAT(outcome.implementation, HasSubstr(config)) << operands;
-    }
-}
-
 TEST(GemmUnpacked, EveryKindOfScalesAndTails) {
     for (const int k : {328, 334}) {  // loads without branches, and any
         const int groups = 21, of_mx = 11;
         const std::string a = fmt::format("a=bf16[2,100,{}]{{33600,336,1}} b=fp4_e2m1[72,{}] ", k, k),
                           out = "out=bf16[2,100,72]";
-        expect_right(fmt::format("{} b_group_scale=fp8_e4m3[72,{}] {}", a, groups, out),
-                     "bf16 in 54 KiB of scratch, then wgmma: 128x");
-        expect_right(
+        test::expect_unpacked(fmt::format("{} b_group_scale=fp8_e4m3[72,{}] {}", a, groups, out),
+                              "bf16 in 54 KiB of scratch, then wgmma: 128x");
+        test::expect_unpacked(
             fmt::format("{} b_group_scale=ue8m0[72,{}]{{1,80}}+3 b_channel_scale=fp32[72] {}", a, of_mx, out),
             "wgmma");
-        expect_right(
+        test::expect_unpacked(
             fmt::format(
                 "{} b_swizzled_scale=fp8_e4m3[128,24] b_scale=fp32[1] up=fp4_e2m1[72,{}] "
                 "up_group_scale=fp8_e4m3[72,{}] up_scale=fp32[1] bias=bf16[72] residual=bf16[2,100,72] {} "
                 "activation=silu",
                 a, k, groups, out),
             "bf16 in 108 KiB of scratch, then wgmma");
-        expect_right(
+        test::expect_unpacked(
             fmt::format(
                 "a=fp16[400,{}] b=fp4_e2m1[71,{}]{{344,1}} b_group_scale=fp8_e4m3[71,{}] out=fp32[400,71]", k,
                 k, groups),
@@ -140,11 +123,11 @@ TEST(GemmUnpacked, EveryKindOfScalesAndTails) {
 }
 
 TEST(GemmUnpacked, ActivationsToo) {
-    expect_right(
+    test::expect_unpacked(
         "a=fp4_e2m1[320,336] b=fp4_e2m1[256,336] a_swizzled_scale=fp8_e4m3[384,24] a_scale=fp32[1] "
         "b_group_scale=ue8m0[256,11] out=fp16[320,256]",
         "bf16 in 432 KiB of scratch, then wgmma");
-    expect_right(
+    test::expect_unpacked(
         "a=fp4_e2m1[4,80,330] b=fp4_e2m1[256,330] a_group_scale=ue8m0[4,80,11] "
         "b_swizzled_scale=ue8m0[256,12] "
         "out=fp8_e4m3[4,80,256]{21760,272,1} out_scale=fp32[1]",
@@ -153,10 +136,12 @@ TEST(GemmUnpacked, ActivationsToo) {
 
 TEST(GemmUnpacked, ValuesOfEveryKind) {
     for (const Values values : {Values::special, Values::wide, Values::tiny}) {
-        expect_right("a=bf16[200,320] b=fp4_e2m1[80,320] b_group_scale=ue8m0[80,10] out=bf16[200,80]",
-                     "wgmma", values);
-        expect_right("a=fp16[200,320] b=fp4_e2m1[80,320] b_swizzled_scale=fp8_e4m3[128,20] out=fp16[200,80]",
-                     "wgmma", values);
+        test::expect_unpacked(
+            "a=bf16[200,320] b=fp4_e2m1[80,320] b_group_scale=ue8m0[80,10] out=bf16[200,80]", "wgmma",
+            values);
+        test::expect_unpacked(
+            "a=fp16[200,320] b=fp4_e2m1[80,320] b_swizzled_scale=fp8_e4m3[128,20] out=fp16[200,80]", "wgmma",
+            values);
     }
 }
 #endif
