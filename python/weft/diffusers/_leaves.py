@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-import weft
 from weft import swap
 from weft.diffusers._parts import normed, why_no_norm, why_not_norms
+from weft.diffusers._products import Activation, activated, gated
 from weft.diffusers._sources import recipe
 
-Activation = Literal["gelu_tanh", "gelu_erf", "silu"]
 GELUS: dict[str, Activation] = {
     "tanh": "gelu_tanh",
     "none": "gelu_erf",
 }  # by nn.functional.gelu's approximate
-
-
-def why_no_product(linear: nn.Module, x: torch.Tensor) -> str | None:
-    """Why this call's product with a Linear is the Linear's own, without weft's epilogue."""
-    reason = swap.why_not_eaten(linear)
-    if reason is None and linear.weight.dtype != x.dtype:
-        reason = f"its weight is {linear.weight.dtype} beside {x.dtype}"
-    return reason
-
-
-def activated(module: nn.Module, linear: Any, x: torch.Tensor, activation: Activation) -> torch.Tensor:
-    """act(linear(x)): one product where weft may read the weight, else an activation after it."""
-    reason = why_no_product(linear, x)
-    if reason is not None:
-        swap.handed_on(module, f"its product: {reason}")
-        out: torch.Tensor = weft.activation(linear(x), activation=activation)
-    else:
-        out = weft.gemm(x, linear.weight, bias=linear.bias, activation=activation)
-    return out
-
-
-def gated(
-    module: nn.Module, linear: nn.Linear, x: torch.Tensor, activation: Activation, gate: int
-) -> torch.Tensor:
-    """act(gate) · up of the halves of linear(x), of which half `gate` is the gate: one product where weft may."""
-    reason = why_no_product(linear, x)
-    if reason is not None:
-        swap.handed_on(module, f"its product: {reason}")
-        halves: tuple[torch.Tensor, ...] = linear(x).chunk(2, dim=-1)
-        gate_half, up = halves[gate], halves[1 - gate]
-        out: torch.Tensor = weft.gated_activation(gate=gate_half, up=up, activation=activation)
-        return out
-    weights = linear.weight.chunk(2)
-    biases = (None, None) if linear.bias is None else linear.bias.chunk(2)
-    return weft.gemm(
-        x,
-        weights[gate],
-        bias=biases[gate],
-        up=weights[1 - gate],
-        up_bias=biases[1 - gate],
-        activation=activation,
-    )
 
 
 def _gelu(self: Any, hidden_states: torch.Tensor) -> torch.Tensor:
