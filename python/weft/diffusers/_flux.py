@@ -16,6 +16,7 @@ from weft.diffusers._parts import (
     joined,
     normed,
     projected,
+    second_half,
     table,
     turned,
     why_no_heads,
@@ -23,7 +24,7 @@ from weft.diffusers._parts import (
     why_not_heads,
     why_not_norms,
 )
-from weft.diffusers._products import activated, product_added, second_half
+from weft.diffusers._products import activated
 from weft.diffusers._sources import recipe
 
 QKV = ("to_q", "to_k", "to_v")
@@ -132,20 +133,12 @@ def _block(
         **(joint_attention_kwargs or {}),
     )
     gate, shift, scale, gate_mlp = image_mods
-    hidden_states = second_half(self, self.norm2, self.ff, hidden_states, out, gate, shift, scale, gate_mlp)
+    hidden_states = second_half(self.norm2, self.ff, hidden_states, out, gate, shift, scale, gate_mlp)
     if adapter:
         hidden_states = hidden_states + adapter[0]
     gate, shift, scale, gate_mlp = text_mods
     text = second_half(
-        self,
-        self.norm2_context,
-        self.ff_context,
-        encoder_hidden_states,
-        text_out,
-        gate,
-        shift,
-        scale,
-        gate_mlp,
+        self.norm2_context, self.ff_context, encoder_hidden_states, text_out, gate, shift, scale, gate_mlp
     )
     return clipped(text), hidden_states
 
@@ -167,7 +160,7 @@ def _single_block(
     x, gate = self.norm(residual, emb=temb)
     heads = self.attn(hidden_states=x, image_rotary_emb=image_rotary_emb, **(joint_attention_kwargs or {}))
     both = activated(self, self.proj_mlp, x, "gelu_tanh", front=heads)
-    out = clipped(product_added(self, self.proj_out, both, residual, gate))
+    out = clipped(added(self.proj_out(both), residual, gate))
     return out[:, :tokens], out[:, tokens:]
 
 
@@ -194,9 +187,8 @@ def _block2(
         image_rotary_emb=image_rotary_emb,
         **(joint_attention_kwargs or {}),
     )
-    hidden = second_half(self, self.norm2, self.ff, hidden_states, out, gate, shift_mlp, scale_mlp, gate_mlp)
+    hidden = second_half(self.norm2, self.ff, hidden_states, out, gate, shift_mlp, scale_mlp, gate_mlp)
     text = second_half(
-        self,
         self.norm2_context,
         self.ff_context,
         encoder_hidden_states,

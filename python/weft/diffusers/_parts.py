@@ -51,7 +51,7 @@ def _kind(norm: nn.Module) -> str:
     return "layer" if isinstance(norm, nn.LayerNorm) else "rms"
 
 
-def beside_rows(values: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor | None:
+def _rows(values: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor | None:
     """Values of each sequence, [batch, dim], as they stand beside its rows; others as they are."""
     return values[:, None] if values is not None and values.dim() < x.dim() else values
 
@@ -72,18 +72,33 @@ def normed(
     values: dict[str, Any] = {"eps": norm.eps, "weight": norm.weight, "bias": getattr(norm, "bias", None)}
     if scale is not None:
         if index is None:
-            scale, shift = beside_rows(scale, x), beside_rows(shift, x)
+            scale, shift = _rows(scale, x), _rows(shift, x)
         values |= {"mod_scale": scale, "mod_shift": shift, "mod_offset": 1.0, "mod_index": index}
     if residual is not None:
-        values |= {"residual": residual, "gate": beside_rows(gate, x), "residual_out": True}
+        values |= {"residual": residual, "gate": _rows(gate, x), "residual_out": True}
     op = weft.layer_norm if _kind(norm) == "layer" else weft.rms_norm
     return op(x, out_dtype=(x if residual is None else residual).dtype, **values)
 
 
 def added(x: torch.Tensor, residual: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     """residual + gate · x."""
-    out: torch.Tensor = weft.residual_add(x, residual, gate=beside_rows(gate, x), out_dtype=residual.dtype)
+    out: torch.Tensor = weft.residual_add(x, residual, gate=_rows(gate, x), out_dtype=residual.dtype)
     return out
+
+
+def second_half(
+    norm: nn.Module,
+    feed_forward: nn.Module,
+    hidden: torch.Tensor,
+    update: torch.Tensor,
+    gate: torch.Tensor,
+    shift: torch.Tensor,
+    scale: torch.Tensor,
+    gate_mlp: torch.Tensor,
+) -> torch.Tensor:
+    """What a block with AdaLN zero does to a stream after attention, whose result is `update`."""
+    x, hidden = normed(norm, update, scale, shift, residual=hidden, gate=gate)
+    return added(feed_forward(x), hidden, gate_mlp)
 
 
 def clipped(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Products with what stands before and after them: each one call where weft may read the Linear's weight.
+"""Products with the activation behind them: one call where weft may read the Linear's weight.
 
 Otherwise (LoRA, quantisers, hooks, autocast) the Linear is called, and weft's op has the rest.
 """
@@ -12,8 +12,6 @@ from torch import nn
 
 import weft
 from weft import swap
-from weft.diffusers._parts import added, beside_rows, normed
-from weft.diffusers._sources import why_unknown
 
 Activation = Literal["gelu_tanh", "gelu_erf", "silu"]
 
@@ -76,50 +74,3 @@ def gated(
         up_bias=biases[1 - gate],
         activation=activation,
     )
-
-
-def product_added(
-    module: nn.Module, linear: Any, x: torch.Tensor, residual: torch.Tensor, gate: torch.Tensor
-) -> torch.Tensor:
-    """residual + gate · linear(x)."""
-    if not _taken(module, linear, x):
-        return added(linear(x), residual, gate)
-    out: torch.Tensor = weft.gemm(
-        x,
-        linear.weight,
-        bias=linear.bias,
-        gate=beside_rows(gate, x),
-        residual=residual,
-        out_dtype=residual.dtype,
-    )
-    return out
-
-
-def feed_forward_added(
-    module: nn.Module, feed_forward: Any, x: torch.Tensor, residual: torch.Tensor, gate: torch.Tensor
-) -> torch.Tensor:
-    """residual + gate · feed_forward(x), whose last product takes the sum in where it is diffusers' FeedForward."""
-    if why_unknown(type(feed_forward)) or swap.why_not_read(feed_forward):
-        return added(feed_forward(x), residual, gate)
-    *before, last = feed_forward.net
-    if isinstance(last, nn.Dropout):
-        return added(feed_forward(x), residual, gate)
-    for layer in before:
-        x = layer(x)
-    return product_added(module, last, x, residual, gate)
-
-
-def second_half(
-    module: nn.Module,
-    norm: nn.Module,
-    feed_forward: nn.Module,
-    hidden: torch.Tensor,
-    update: torch.Tensor,
-    gate: torch.Tensor,
-    shift: torch.Tensor,
-    scale: torch.Tensor,
-    gate_mlp: torch.Tensor,
-) -> torch.Tensor:
-    """What a block with AdaLN zero does to a stream after attention, whose result is `update`."""
-    x, hidden = normed(norm, update, scale, shift, residual=hidden, gate=gate)
-    return feed_forward_added(module, feed_forward, x, hidden, gate_mlp)

@@ -10,17 +10,18 @@ from torch import nn
 from weft import swap
 from weft.diffusers._parts import (
     Rope,
+    added,
     attended,
     clipped,
     joined,
     normed,
     projected,
+    second_half,
     why_no_heads,
     why_no_norm,
     why_not_heads,
     why_not_norms,
 )
-from weft.diffusers._products import feed_forward_added, second_half
 from weft.diffusers._sources import recipe
 
 PROCESSOR = "QwenDoubleStreamAttnProcessor2_0"
@@ -111,10 +112,10 @@ def _block(
     image, hidden_states = normed(
         self.img_norm2, image_out, scale, shift, residual=hidden_states, gate=image_gate, index=rows
     )
-    hidden_states = feed_forward_added(self, self.img_mlp, image, hidden_states, gate)
+    hidden_states = added(self.img_mlp(image), hidden_states, gate)
     shift, scale, gate, _ = _split(text2, None)
     text = second_half(
-        self, self.txt_norm2, self.txt_mlp, encoder_hidden_states, text_out, text_gate, shift, scale, gate
+        self.txt_norm2, self.txt_mlp, encoder_hidden_states, text_out, text_gate, shift, scale, gate
     )
     return clipped(text), clipped(hidden_states)
 

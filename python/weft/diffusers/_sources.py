@@ -16,7 +16,6 @@ from torch import nn
 from weft import swap
 
 SOURCES: dict[str, str] = {
-    "FeedForward": "a55a16c6de6f067c871b35ad0d684e04f0201bfccbc14da4519ee19e39f1e032",
     "GELU": "f38b42eb8f772f67140bea06374dfdc19441b30e605be1b141db3b523d70fba2",
     "GEGLU": "80a022b5ba40ed92afa0c31e8bb00030e93ea5f418d14a12500c55fefbe603f5",
     "SwiGLU": "ee0a4326e6545cb78f1b835e4ca116650e0d915188a416d110cf20d0f50dbd65",
@@ -48,7 +47,6 @@ SOURCES: dict[str, str] = {
 }
 
 _MODULES = {
-    "attention": ("FeedForward",),
     "activations": ("GELU", "GEGLU", "SwiGLU"),
     "normalization": ("AdaLayerNormZero", "AdaLayerNormZeroSingle", "AdaLayerNormContinuous"),
     "transformers.transformer_flux": (

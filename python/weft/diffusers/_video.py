@@ -28,7 +28,6 @@ from weft.diffusers._parts import (
     why_not_norms,
     why_not_processor,
 )
-from weft.diffusers._products import feed_forward_added
 from weft.diffusers._sources import recipe
 
 QKV = ("to_q", "to_k", "to_v")
@@ -211,7 +210,7 @@ def _ltx_block(
         attention_mask=encoder_attention_mask,
     )
     x, hidden_states = normed(self.norm2, out, scale_mlp, shift_mlp, residual=hidden_states)
-    return feed_forward_added(self, self.ff, x, hidden_states, gate_mlp)
+    return added(self.ff(x), hidden_states, gate_mlp)
 
 
 def _wan_block(
@@ -232,7 +231,7 @@ def _wan_block(
         x, hidden_states = normed(self.norm2, out, residual=hidden_states, gate=gate)
     out = self.attn2(x, encoder_hidden_states, None, None)
     x, hidden_states = normed(self.norm3, out, scale_mlp, shift_mlp, residual=hidden_states)
-    return feed_forward_added(self, self.ffn, x, hidden_states, gate_mlp)
+    return added(self.ffn(x), hidden_states, gate_mlp)
 
 
 def _wan_norms(block: Any) -> tuple[str, ...]:
