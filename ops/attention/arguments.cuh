@@ -97,6 +97,7 @@ inline AttentionCodes codes_of(const Attention& op) {
     set(codes.k_scale, codes.k_scale_step, op.k_scale);
     set(codes.v_scale, codes.v_scale_step, op.v_scale);
     codes.queries = is_fp8(op.q.dtype), codes.e5m2 = op.k.dtype == DType::fp8_e5m2;
+    codes.bf16 = op.out.dtype == DType::bf16;
     return codes;
 }
 

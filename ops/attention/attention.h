@@ -296,8 +296,9 @@ inline constexpr std::string_view kTolerance =
     "own, "
     "A = 1/sum_j w_j e^(-d_j) the error of the sum (a sink is one of its terms, without the first part of "
     "d_j), and "
-    "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) "
-    "may be "
+    "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16, and beside fp8 "
+    "keys) "
+    "or 2^-118 (bf16) may be "
     "zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype";
 
 inline constexpr std::string_view kSource =

@@ -14,6 +14,7 @@ struct AttentionCodes {
     const float *q_scale, *k_scale, *v_scale;      // or null
     int q_scale_step, k_scale_step, v_scale_step;  // from a key head's to the next
     bool queries, e5m2;                            // whether queries are codes too; the format of all
+    bool bf16;                                     // results, and queries that are no codes
 
     // The factor of a key head's scores, and of its values.
     __device__ float scores(int head) const {

@@ -1,4 +1,6 @@
 // Attention's kernels of few rows, launched.
+#include <algorithm>
+
 #include "kit/launch.h"
 #include "ops/attention/arguments.cuh"
 #include "ops/attention/decode_kernel.cuh"
@@ -14,8 +16,11 @@ void launch_attention_decode(const Attention& op, const attention::DecodeConfig&
     p.clustered = config.clustered;
     p.page_keys = attention::box_keys(op, DecodeTile::keys());
     const kit::TensorMap keys = box_map(op.k, 1, p.page_keys), values = box_map(op.v, 1, p.page_keys);
+    p.blocks = static_cast<unsigned>(attention::blocks(problem, DecodeTile::kRows) * config.splits);
+    // A cluster works once; a block alone goes on with other rows.
+    const bool goes_on = config.tile.goes_on() && !config.clustered;
     const kit::LaunchShape shape{
-        .grid = static_cast<unsigned>(attention::blocks(problem, DecodeTile::kRows) * config.splits),
+        .grid = goes_on ? std::min(p.blocks, static_cast<unsigned>(context.info().sms)) : p.blocks,
         .block = DecodeTile::kThreads,
         .cluster = config.clustered ? static_cast<unsigned>(config.splits) : 1,
         .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
@@ -26,9 +31,9 @@ void launch_attention_decode(const Attention& op, const attention::DecodeConfig&
     };
     using kit::bf16, kit::half;
     if (config.tile.stored_bits == 8) {
-        return config.tile.head_dim == 128
-                   ? launch(attention_decode<bf16, Code, 128>, attention_decode<half, Code, 128>)
-                   : launch(attention_decode<bf16, Code, 256>, attention_decode<half, Code, 256>);
+        const auto of_codes = config.tile.head_dim == 128 ? attention_decode<half, Code, 128>
+                                                          : attention_decode<half, Code, 256>;
+        return launch(of_codes, of_codes);
     }
     switch (config.tile.head_dim) {
         case 64: return launch(attention_decode<bf16, bf16, 64>, attention_decode<half, half, 64>);

@@ -2,6 +2,7 @@
 // tests alike.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "ops/attention/policy.h"
@@ -30,20 +31,31 @@ struct DecodeTile {
     static constexpr int box_bytes() { return keys() * 128; }
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }
     constexpr int slot_offset(int slot) const { return slot * slot_bytes(); }
-    constexpr int slots() const {
-        return 12 / boxes();
-    }  // key or value tiles in flight: as much as there is room for
-    constexpr int query_bytes() const { return kRows * head_dim * 2; }
+    // Queries, and a factor of each row.
+    constexpr int query_bytes() const { return kRows * (head_dim * 2 + 4); }
 
-    // Sums of the rows, a maximum and a sum of weights of each, in floats: warps park theirs where the ring was.
+    // What a warp knows of some rows, in floats: their sums, a maximum and a sum of weights of each. Warps park theirs to add
+    // them up: a block that goes on with other rows beside the ring, of eight rows at a time, another one where the ring was.
+    static constexpr int kFewParked = 8;
     constexpr int pitch() const { return head_dim + 4; }
-    constexpr int parked_floats() const { return kRows * (pitch() + 2); }
+    constexpr int parked_floats(int rows) const { return rows * (pitch() + 2); }
     // What the blocks of a cluster send each other: four sums, a maximum and a sum of weights.
     static constexpr int kSentBytes = 24;
     constexpr int sent_bytes() const { return (kRows * head_dim / 4 + kBlocks) * kSentBytes; }
+    // Whether blocks go on: long rows leave no room for that, nor registers.
+    constexpr bool goes_on() const { return head_dim <= 128; }
+    // A block has the one or the other.
+    constexpr int sum_bytes() const {
+        return std::max(goes_on() ? kWarps * parked_floats(kFewParked) * 4 : 0, sent_bytes());
+    }
     // 1024: the array may begin at any multiple of 16, its tiles may not.
+    static constexpr int kShared = 227 * 1024, kSpare = 1024;
+    // Key or value tiles in flight: as many as there is room for; more than twelve gain nothing.
+    constexpr int slots() const {
+        return std::min(12, (kShared - kSpare - query_bytes() - sum_bytes()) / (slot_bytes() + 16));
+    }
     constexpr int shared_bytes() const {
-        return 1024 + slots() * slot_bytes() + query_bytes() + sent_bytes() + 16 * slots();
+        return kSpare + slots() * slot_bytes() + query_bytes() + sum_bytes() + 16 * slots();
     }
     friend bool operator==(const DecodeTile&, const DecodeTile&) = default;
 };

@@ -67,7 +67,7 @@ const char* decline_decode(const Attention& op, const DeviceInfo& device) {
         return "more than 16 rows of queries share a key head, each 16 of which would read all keys";
     if (decline_wgmma(op, device) != nullptr) return nullptr;
     if (blocks(problem, DecodeTile::kRows) > device.sms)
-        return "blocks of rows fill the card: flash_wgmma's go on from one to the next without a pause";
+        return "blocks of rows fill the card, and flash_wgmma is no slower there";
     if ((problem.head_dim > 128 && key_bytes(problem) > kNearKeys / 2) ||
         (op.block_table && key_bytes(problem) > static_cast<double>(device.l2_bytes)))
         return "of many keys in long rows or in pages flash_wgmma has more on their way";

@@ -64,6 +64,32 @@ __device__ __forceinline__ void store_query(uint32_t* queries, int row, int chun
     to[0] = piece.x, to[2] = piece.y, to[128] = piece.z, to[130] = piece.w;
 }
 
+// Eight columns of a row of bf16 become fp16, by a power of two that makes the largest finite number of the row's kChunks
+// neighbouring lanes no more than 2^15. What is lost is 2^-39 of that number. Returns what undoes it.
+template <int kChunks>
+__device__ __forceinline__ float scale_query(uint4& piece) {
+    constexpr int kTop = 14, kExponents = 127;
+    uint32_t* words = &piece.x;
+    const auto number = [&](int i) {
+        return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
+    };
+    float most = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const float size = fabsf(number(i));
+        if (size < __int_as_float(0x7f800000)) most = fmaxf(most, size);
+    }
+#pragma unroll
+    for (int lane = 1; lane < kChunks; lane *= 2) most = fmaxf(most, kit::shuffle_xor(most, lane));
+    const int exponent =
+        max(static_cast<int>(__float_as_uint(most) >> 23) - kExponents, kTop + 1 - kExponents);
+    const float scale = __int_as_float((kExponents + kTop - exponent) << 23);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        words[i] = pack_pair<kit::half>(number(2 * i) * scale, number(2 * i + 1) * scale);
+    return __int_as_float((kExponents - kTop + exponent) << 23);
+}
+
 using DecodeScores = float[2][4];  // of eight keys each, as mma leaves them
 
 template <class T, class Stored, int kHeadDim>

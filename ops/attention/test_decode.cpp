@@ -1,8 +1,10 @@
 // attention of few rows: its policy, and the kernel in the emulator by its name.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/attention/decode.h"
 #include "ops/attention/test_config.h"
@@ -34,6 +36,10 @@ TEST(AttentionDecode, TakesFewRows) {
         << "flash_wgmma has no limits";
     EXPECT_EQ(reason("q=bf16[17,1,32,128] k=bf16[17,8192,8,128] v=bf16[17,8192,8,128]", "b200"), "accepts")
         << "nor is it for Blackwell";
+    EXPECT_EQ(reason("q=bf16[17,1,32,128] k=fp8_e4m3[17,8192,8,128] v=fp8_e4m3[17,8192,8,128] "
+                     "out=bf16[17,1,32,128]"),
+              "accepts")
+        << "nor does it read codes";
     EXPECT_THAT(reason("q=bf16[1,1,8,256] k=bf16[1,8192,1,256] v=bf16[1,8192,1,256]"),
                 HasSubstr("long rows"));
     EXPECT_THAT(reason("q=bf16[16,1,32,128] k=bf16[8192,16,8,128] v=bf16[8192,16,8,128] "
@@ -101,6 +107,54 @@ TEST(AttentionDecode, OneBlockGoesThroughAllTiles) {
                            "q=fp16[1,4,4,128] k=fp16[1,1000,1,128] v=fp16[1,1000,1,128] causal=true",
                            "q=bf16[1,1,9,200] k=bf16[1,500,1,200] v=bf16[1,500,1,200] lse=fp32[1,9,1]"};
     for (const char* line : lines) expect_right_on(1, line, "slots");
+}
+
+// Rows of two halves; sequences and pages whose keys end anywhere; sequences without a row, between others.
+TEST(AttentionDecode, ABlockGoesOnWithOtherRows) {
+    const char* lines[] = {
+        "q=bf16[5,3,8,64] k=bf16[5,260,2,64] v=bf16[5,260,2,64] kv_lengths=int32[5] "
+        "key_limits=int32[5,3] lse=fp32[5,8,3]",
+        "q=fp16[3,1,6,128] k=fp16[3,300,2,128] v=fp16[3,300,2,128] key_mask=uint8[3,300] "
+        "key_limits=int32[3,1]",
+        "q=bf16[4,1,6,128] k=fp8_e4m3[4,400,2,128] v=fp8_e4m3[4,400,2,128] k_scale=fp32[2] v_scale=fp32[2] "
+        "out=bf16[4,1,6,128]",
+        "q=bf16[1,9,4,72] k=bf16[30,24,1,72] v=bf16[30,24,1,72] cu_seqlens_q=int32[6] "
+        "kv_lengths=int32[5] block_table=int32[5,17] causal=true softcap=9"};
+    for (const char* line : lines) {
+        for (const int sms : {1, 2}) {
+            if (test::kSeesRaces && sms > 1) break;  // a race is between threads of a block, and one shows it
+            expect_right_on(sms, line, "slots", Values::special);
+        }
+    }
+}
+
+// Queries of bf16 beside codes are scaled into fp16: the same bits from queries 2^n times as large whose scores are scaled by
+// 2^-n, zeros and rows of different sizes among them.
+TEST(AttentionDecode, QueriesOfAnySizeBesideCodes) {
+    constexpr std::int64_t kRows = 5, kKeys = 40, kDim = 128;
+    std::vector<std::uint8_t> codes(kKeys * kDim);
+    for (std::size_t i = 0; i < codes.size(); ++i)
+        codes[i] = static_cast<std::uint8_t>(i * 37 % 56 + i % 2 * 128);  // up to 1.75, of both signs
+    std::vector<std::uint16_t> first;
+    for (const int n : {0, 100, -20}) {
+        std::vector<std::uint16_t> q(kRows * kDim), out(q.size());
+        for (std::size_t i = 0; i < q.size(); ++i) {
+            const int row = static_cast<int>(i / kDim);  // the last one is zeros
+            if (row + 1 < kRows)
+                q[i] =
+                    static_cast<std::uint16_t>(((127 + n - row) << 7) | (i * 29 % 128) | (i % 3 / 2 << 15));
+        }
+        Attention op;
+        op.q = Tensor(q.data(), DType::bf16, {1, kRows, 1, kDim}, kEmulator);
+        op.k = op.v = Tensor(codes.data(), DType::fp8_e4m3, {1, kKeys, 1, kDim}, kEmulator);
+        op.out = Tensor(out.data(), DType::bf16, {1, kRows, 1, kDim}, kEmulator);
+        op.scale = std::ldexp(0.05f, -n);
+        Context context = test::context_of(kEmulator, "flash_decode");
+        run(op, context);
+        if (n == 0) first = out;
+        EXPECT_EQ(out, first) << n;
+    }
+    EXPECT_NE(std::vector(first.begin(), first.begin() + kDim), std::vector(first.end() - kDim, first.end()));
 }
 
 // Blocks of one cluster, some of which have no tile, and some of which have rows beyond the last.

@@ -19,9 +19,9 @@ class RowError {
     RowError(const Attention& op, double scale, const std::vector<double>& q,
              std::span<const std::vector<double>> k, const std::vector<double>& x,
              const std::vector<double>& p, double sink, double top, double sum)
-        : smallest_(weights_dtype(op) == DType::fp16   ? 0x1p-25
-                    : weights_dtype(op) == DType::bf16 ? 0x1p-118
-                                                       : 0) {
+        : smallest_(weights_dtype(op) == DType::fp16 || is_fp8(op.k.dtype) ? 0x1p-25
+                    : weights_dtype(op) == DType::bf16                     ? 0x1p-118
+                                                                           : 0) {
         const double keys = static_cast<double>(Extent(op).keys) / 4;
         double low = 0;
         // What a term of the sum does to it, whose score is off by `score` before it becomes a weight.
