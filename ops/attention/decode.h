@@ -42,8 +42,8 @@ struct DecodeTile {
     // What the blocks of a cluster send each other: four sums, a maximum and a sum of weights.
     static constexpr int kSentBytes = 24;
     constexpr int sent_bytes() const { return (kRows * head_dim / 4 + kBlocks) * kSentBytes; }
-    // Whether blocks go on: long rows leave no room for that, nor registers.
-    constexpr bool goes_on() const { return head_dim <= 128; }
+    // Whether blocks go on with other rows: of 16 bits that gains nothing, and long rows leave no registers for it.
+    constexpr bool goes_on() const { return stored_bits == 8 && head_dim <= 128; }
     // A block has the one or the other.
     constexpr int sum_bytes() const {
         return std::max(goes_on() ? kWarps * parked_floats(kFewParked) * 4 : 0, sent_bytes());

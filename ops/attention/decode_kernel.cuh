@@ -299,22 +299,23 @@ struct DecodeRows {
     KeyTiles tiles;
     int first, count;  // rows
 };
-// body(rows), for those of this block of the grid.
+// body(rows), for those of this block of the grid, of which `block` has the first.
 template <DecodeTile kTile, class Body>
-__device__ __forceinline__ void for_each_rows(const AttentionParams& p, Body&& body) {
+__device__ __forceinline__ void for_each_rows(const AttentionParams& p, AttentionBlock block, Body&& body) {
     int before = 0;  // tiles
-    for (unsigned index = blockIdx.x; index < p.blocks; index += gridDim.x) {
-        AttentionBlock block(p, index);
+    for (;;) {
         read_sequence(block, p);
         const int first = block.row_block * DecodeTile::kRows,
                   count = min(block.rows - first, DecodeTile::kRows);
-        if (count <= 0)
-            continue;  // of packed sequences: there is a place more than its sequence has rows for
-        const KeyBounds bounds = key_bounds<true>(p, block, first, DecodeTile::kRows);
-        const KeyTiles tiles = tiles_of(p, block, bounds, DecodeTile::keys(), before);
-        body(DecodeRows{block, bounds, tiles, first, count});
-        if constexpr (!kTile.goes_on()) break;
-        before += tiles.count;
+        if (count > 0) {  // of packed sequences there is a place more than its sequence has rows for
+            const KeyBounds bounds = key_bounds<true>(p, block, first, DecodeTile::kRows);
+            const KeyTiles tiles = tiles_of(p, block, bounds, DecodeTile::keys(), before);
+            body(DecodeRows{block, bounds, tiles, first, count});
+            before += tiles.count;
+        }
+        const unsigned next = block.index + gridDim.x;
+        if (!kTile.goes_on() || next >= p.blocks) return;
+        block = AttentionBlock(p, next);
     }
 }
 
@@ -367,12 +368,13 @@ __global__ void __launch_bounds__(DecodeTile::kThreads, 1)
         kit::tma_prefetch(values);
     }
     shared.initialise(p);
+    const AttentionBlock block(p, blockIdx.x);
     kit::dependency_wait();
     kit::dependents_launch();
     if (p.clustered) kit::cluster_wait();  // all blocks have begun
     const int warp = kit::warp_uniform(static_cast<int>(threadIdx.x) / 32);
     DecodeSlot at;
-    for_each_rows<kTile>(p, [&](const DecodeRows& rows) {
+    for_each_rows<kTile>(p, block, [&](const DecodeRows& rows) {
         const DecodeSent<kHeadDim> sent(p, shared.sums, rows.count);
         if (warp < kTile.kWarps) {
             compute_rows<T, Stored, kHeadDim>(shared, p, codes, rows, at, sent, warp);

@@ -112,14 +112,14 @@ TEST(AttentionDecode, OneBlockGoesThroughAllTiles) {
 // Rows of two halves; sequences and pages whose keys end anywhere; sequences without a row, between others.
 TEST(AttentionDecode, ABlockGoesOnWithOtherRows) {
     const char* lines[] = {
-        "q=bf16[5,3,8,64] k=bf16[5,260,2,64] v=bf16[5,260,2,64] kv_lengths=int32[5] "
-        "key_limits=int32[5,3] lse=fp32[5,8,3]",
-        "q=fp16[3,1,6,128] k=fp16[3,300,2,128] v=fp16[3,300,2,128] key_mask=uint8[3,300] "
-        "key_limits=int32[3,1]",
+        "q=bf16[5,3,8,64] k=fp8_e4m3[5,260,2,64] v=fp8_e4m3[5,260,2,64] kv_lengths=int32[5] "
+        "out=bf16[5,3,8,64] lse=fp32[5,8,3]",
+        "q=fp16[3,1,6,128] k=fp8_e5m2[3,300,2,128] v=fp8_e5m2[3,300,2,128] key_mask=uint8[3,300] "
+        "out=fp16[3,1,6,128]",
         "q=bf16[4,1,6,128] k=fp8_e4m3[4,400,2,128] v=fp8_e4m3[4,400,2,128] k_scale=fp32[2] v_scale=fp32[2] "
         "out=bf16[4,1,6,128]",
-        "q=bf16[1,9,4,72] k=bf16[30,24,1,72] v=bf16[30,24,1,72] cu_seqlens_q=int32[6] "
-        "kv_lengths=int32[5] block_table=int32[5,17] causal=true softcap=9"};
+        "q=bf16[1,9,4,80] k=fp8_e4m3[30,24,1,80] v=fp8_e4m3[30,24,1,80] cu_seqlens_q=int32[6] "
+        "kv_lengths=int32[5] block_table=int32[5,17] out=bf16[1,9,4,80] causal=true softcap=9"};
     for (const char* line : lines) {
         for (const int sms : {1, 2}) {
             if (test::kSeesRaces && sms > 1) break;  // a race is between threads of a block, and one shows it
