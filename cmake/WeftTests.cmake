@@ -93,6 +93,10 @@ function(weft_test name)
 endfunction()
 
 file(GLOB _op_tests CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}" ops/*/test*.cpp tests/ops/*.cpp)
+# What only asks contracts and policies has no threads, and nothing for ThreadSanitizer to see.
+if(WEFT_SANITIZE STREQUAL "thread")
+  list(FILTER _op_tests EXCLUDE REGEX "^tests/ops/(contracts|dispatch|refusals|work)\\.cpp$")
+endif()
 if(_op_tests)
   weft_test(ops ${_op_tests})
   weft_entry(ops test_ops 0 --op=)

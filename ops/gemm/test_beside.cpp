@@ -9,6 +9,7 @@
 #include "ops/gemm/test_call.h"
 #include "ops/gemm/tolerance.h"
 #include "ops/gemm/wgmma.h"
+#include "tests/ops/combined.h"
 #include "tests/ops/emulated.h"
 #include "tests/ops/support.h"
 #include "verify/fuzz.h"
@@ -112,21 +113,23 @@ TEST(GemmBeside, AGatedResidualIsRoundedOnce) {
 }
 
 #if WEFT_HAS_EMULATOR
+using test::Words;
+
 TEST(GemmBeside, EveryMapByEveryKernel) {
-    for (const std::string rows : {"[72]", "[1]", "[2,72]", "[2,1,72]", "[2,4,1,72]", "[1,8,72]", "[2,8,72]",
-                                   "[2,8,1]", "[2,8,72]{600,75,1}", "[2,8,72]{0,72,1}"}) {
-        for (const std::string dtype : {"bf16", "fp32"}) {
-            const auto line = [&](const std::string& a, const std::string& beside) {
-                return "gemm a=" + a + "[2,8,32] b=" + a + "[72,32] out=bf16[2,8,72] " + beside;
-            };
-            const std::string gate = "gate=" + dtype + rows, residual = "residual=" + dtype + rows;
-            for (const char* kernel : {"wgmma", "mma_sync", "fma"}) {
-                test::expect_right(line("bf16", gate + " residual=fp16[2,8,72]"), kernel, kernel);
-                test::expect_right(line("bf16", residual + " gate=fp16[2,8,72]"), kernel, kernel);
-            }
-            test::expect_right(line("bf16", gate + " " + residual), "skinny", "skinny");
-            test::expect_right(line("fp32", gate + " " + residual), "fma", "fma");
+    for (const auto& [rows, dtype] :
+         test::combined(Words{"[72]", "[1]", "[2,72]", "[2,1,72]", "[2,4,1,72]", "[1,8,72]", "[2,8,72]",
+                              "[2,8,1]", "[2,8,72]{600,75,1}", "[2,8,72]{0,72,1}"},
+                        Words{"bf16", "fp32"})) {
+        const auto line = [](const std::string& a, const std::string& beside) {
+            return "gemm a=" + a + "[2,8,32] b=" + a + "[72,32] out=bf16[2,8,72] " + beside;
+        };
+        const std::string gate = "gate=" + dtype + rows, residual = "residual=" + dtype + rows;
+        for (const char* kernel : {"wgmma", "mma_sync", "fma"}) {
+            test::expect_right(line("bf16", gate + " residual=fp16[2,8,72]"), kernel, kernel);
+            test::expect_right(line("bf16", residual + " gate=fp16[2,8,72]"), kernel, kernel);
         }
+        test::expect_right(line("bf16", gate + " " + residual), "skinny", "skinny");
+        test::expect_right(line("fp32", gate + " " + residual), "fma", "fma");
     }
     test::expect_right(
         "gemm a=bf16[2,3,4,32] b=bf16[40,32] gate=bf16[2,1,4,40] residual=bf16[1,3,1,40] "

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/gemm/cublaslt.h"
+#include "tests/ops/combined.h"
 #include "tests/ops/emulated.h"
 #include "tests/ops/support.h"
 #include "weft/case.h"
@@ -62,18 +63,20 @@ TEST(GemmScales, CublasltHasThoseOfTensors) {
 }
 
 #if WEFT_HAS_EMULATOR
+using test::Words;
+
 TEST(GemmScales, EveryKernelTakesThemOneByOneAndTogether) {
-    for (const std::string up :
-         {"", "up=fp8_e4m3[80,144] up_scale=fp32[1] ", "up=fp8_e4m3[80,144] up_channel_scale=fp32[80] "}) {
-        for (const std::string scales :
-             {"a_token_scale=fp32[2,7] ", "b_channel_scale=fp32[80] ",
-              "a_scale=fp32[1] b_channel_scale=fp32[80]+1 ", "a_token_scale=fp32[2,7]+1 b_scale=fp32[1] ",
-              "a_token_scale=fp32[2,7] b_channel_scale=fp32[80] bias=bf16[80] "}) {
-            const std::string line = "gemm a=fp8_e4m3[2,7,144] b=fp8_e4m3[80,144] " + up + scales;
-            for (const char* kernel : {"wgmma", "mma_sync", "fma"})
-                test::expect_right(line + "gate=bf16[80] out=bf16[2,7,80]", kernel, kernel);
-            test::expect_right(line + "out=fp32[2,7,80] activation=silu", "skinny", "skinny");
-        }
+    for (const auto& [up, scales] :
+         test::combined(Words{"", "up=fp8_e4m3[80,144] up_scale=fp32[1] ",
+                              "up=fp8_e4m3[80,144] up_channel_scale=fp32[80] "},
+                        Words{"a_token_scale=fp32[2,7] ", "b_channel_scale=fp32[80] ",
+                              "a_scale=fp32[1] b_channel_scale=fp32[80]+1 ",
+                              "a_token_scale=fp32[2,7]+1 b_scale=fp32[1] ",
+                              "a_token_scale=fp32[2,7] b_channel_scale=fp32[80] bias=bf16[80] "})) {
+        const std::string line = "gemm a=fp8_e4m3[2,7,144] b=fp8_e4m3[80,144] " + up + scales;
+        for (const char* kernel : {"wgmma", "mma_sync", "fma"})
+            test::expect_right(line + "gate=bf16[80] out=bf16[2,7,80]", kernel, kernel);
+        test::expect_right(line + "out=fp32[2,7,80] activation=silu", "skinny", "skinny");
     }
     test::expect_right(
         "gemm a=fp8_e5m2[33,40] b=fp8_e4m3[5,40] a_token_scale=fp32[33] b_channel_scale=fp32[5] "
@@ -107,17 +110,16 @@ TEST(GemmScales, TokensOfEveryTile) {
 // Those of a alone, of weights alone, both, and with the other kinds of scales; in rows, in columns, and apart from
 // each other.
 TEST(GemmScales, EveryKernelTakesThoseOfGroupsAndBlocks) {
-    for (const std::string up :
-         {"", "up=fp8_e4m3[208,272] up_block_scale=fp32[2,3] ", "up=fp8_e4m3[208,272] up_scale=fp32[1] "}) {
-        for (const std::string scales :
-             {"a_group_scale=fp32[2,7,3] ", "b_block_scale=fp32[2,3] ",
-              "a_group_scale=fp32[2,7,3]{7,1,16}+1 b_block_scale=fp32[2,3]{1,2} bias=bf16[208] ",
-              "a_group_scale=fp32[2,7,3]{70,10,2} b_channel_scale=fp32[208] ",
-              "a_token_scale=fp32[2,7] b_block_scale=fp32[2,3]{11,3}+1 fast_accumulation=true "}) {
-            const std::string line = "gemm a=fp8_e4m3[2,7,272] b=fp8_e4m3[208,272] " + up + scales;
-            for (const char* kernel : {"wgmma", "mma_sync", "fma"})
-                test::expect_right(line + "gate=bf16[208] out=bf16[2,7,208]", kernel, kernel);
-        }
+    for (const auto& [up, scales] : test::combined(
+             Words{"", "up=fp8_e4m3[208,272] up_block_scale=fp32[2,3] ",
+                   "up=fp8_e4m3[208,272] up_scale=fp32[1] "},
+             Words{"a_group_scale=fp32[2,7,3] ", "b_block_scale=fp32[2,3] ",
+                   "a_group_scale=fp32[2,7,3]{7,1,16}+1 b_block_scale=fp32[2,3]{1,2} bias=bf16[208] ",
+                   "a_group_scale=fp32[2,7,3]{70,10,2} b_channel_scale=fp32[208] ",
+                   "a_token_scale=fp32[2,7] b_block_scale=fp32[2,3]{11,3}+1 fast_accumulation=true "})) {
+        const std::string line = "gemm a=fp8_e4m3[2,7,272] b=fp8_e4m3[208,272] " + up + scales;
+        for (const char* kernel : {"wgmma", "mma_sync", "fma"})
+            test::expect_right(line + "gate=bf16[208] out=bf16[2,7,208]", kernel, kernel);
     }
     test::expect_right(
         "gemm a=fp8_e5m2[33,140] b=fp8_e4m3[5,140] a_group_scale=fp32[33,2] b_block_scale=fp32[1,2] "

@@ -10,6 +10,7 @@
 
 #include "ops/gemm/test_call.h"
 #include "ops/gemm/wgmma.h"
+#include "tests/ops/combined.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
 
@@ -141,6 +142,8 @@ TEST(GemmWgmma, TilesFit) {
 }
 
 #if WEFT_HAS_EMULATOR
+using test::Words;
+
 void expect_right(const std::string& operands, const std::string& config, Values values = Values::usual) {
     test::expect_right("gemm " + operands, "wgmma", config, values);
 }
@@ -209,12 +212,10 @@ TEST(GemmWgmma, TailsOfEveryAxis) {
 // The copy engine writes rows of whole 16 bytes at such places; a warp stores all others.
 TEST(GemmWgmma, RowsOfResultsBeginAnywhere) {
     for (const std::string out : {"bf16", "fp8_e4m3"}) {
-        for (const int n : {1, 7, 63, 66, 131}) {
-            for (const int gap : {0, 1, 2, 3}) {
-                const std::string line = fmt::format("a=bf16[67,24] b=bf16[{0},24] bias=fp32[{0}] out=", n) +
-                                         fmt::format("{}[67,{}]{{{},1}}+{}", out, n, n + gap, gap);
-                expect_right(line, "");
-            }
+        for (const auto& [n, gap] : test::combined(std::vector{1, 7, 63, 66, 131}, std::vector{0, 1, 2, 3})) {
+            const std::string line = fmt::format("a=bf16[67,24] b=bf16[{0},24] bias=fp32[{0}] out=", n) +
+                                     fmt::format("{}[67,{}]{{{},1}}+{}", out, n, n + gap, gap);
+            expect_right(line, "");
         }
         expect_right("a=bf16[300,40] b=bf16[264,40] residual=bf16[300,264] out=" + out + "[300,264]{267,1}+2",
                      "pairs");
@@ -251,15 +252,14 @@ TEST(GemmWgmma, PairsOfFp8) {
 }
 
 TEST(GemmWgmma, EveryEpilogue) {
-    for (const std::string activation : {"none", "gelu_tanh", "gelu_erf", "silu"}) {
-        for (const std::string extra :
-             {"", "bias=fp16[136] residual=bf16[33,136] ", "bias=fp32[136] residual=fp16[33,136]{160,1} "}) {
-            for (const std::string up : {"", "up=bf16[136,32] ", "up=bf16[136,32] up_bias=bf16[136] "}) {
-                const std::string line = "a=bf16[33,32] b=bf16[136,32] " + up + extra;
-                expect_right(line + "out=fp16[33,136] activation=" + activation, "");
-                expect_right(line + "out=bf16[33,136] activation=" + activation, "", Values::special);
-            }
-        }
+    for (const auto& [activation, extra, up] :
+         test::combined(Words{"none", "gelu_tanh", "gelu_erf", "silu"},
+                        Words{"", "bias=fp16[136] residual=bf16[33,136] ",
+                              "bias=fp32[136] residual=fp16[33,136]{160,1} "},
+                        Words{"", "up=bf16[136,32] ", "up=bf16[136,32] up_bias=bf16[136] "})) {
+        const std::string line = "a=bf16[33,32] b=bf16[136,32] " + up + extra;
+        expect_right(line + "out=fp16[33,136] activation=" + activation, "");
+        expect_right(line + "out=bf16[33,136] activation=" + activation, "", Values::special);
     }
     expect_right("a=bf16[3,50,16] b=bf16[72,16] up=bf16[72,16] residual=bf16[3,50,72] out=@residual", "");
 }

@@ -22,6 +22,13 @@
 namespace weft {
 namespace {
 
+// Who accesses what next to whom does not depend on how far apart rows lie: ThreadSanitizer gets each form once.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kOnce = true;
+#else
+constexpr bool kOnce = false;
+#endif
+
 constexpr std::int64_t kFar = (std::int64_t{1} << 31) + (1 << 20);  // elements
 
 // A view's memory. On the host as much before and after it as an offset cut to 32 bits may reach: it reads zeros there.
@@ -212,13 +219,13 @@ std::vector<Case> corpus_of(const OpEntry& op) {
 
 TEST_P(FarApart, RowsBeyondTwoToThe31) {
     const OpEntry& op = *GetParam();
-    constexpr int kTrials = 2, kLeast = 200, kMost = 3000;  // of each form and way; drawn cases
+    constexpr int kTrials = 2, kLeast = kOnce ? 0 : 200, kMost = 3000;  // of each form and way; drawn cases
     const std::vector<Case> corpus = corpus_of(op);
     const Contract& contract = op.contract();
     for (const Device device : devices_here()) {
         if (op.implementations[static_cast<int>(device.type)].empty()) continue;
         // A GPU has no addresses without memory.
-        std::vector<Form> all = forms(contract, device.type != DeviceType::cuda);
+        std::vector<Form> all = forms(contract, device.type != DeviceType::cuda && !kOnce);
         const auto untried = [](const Form& form) { return form.trials.empty(); };
         Random random(31);
         for (std::size_t i = 0; i < kLeast || (i < kMost && std::ranges::any_of(all, untried)); ++i) {
@@ -227,6 +234,7 @@ TEST_P(FarApart, RowsBeyondTwoToThe31) {
                                                             {.elements = 6000, .flops = 400'000});
             ASSERT_TRUE(drawn.has_value());
             for (Form& form : all) {
+                if (kOnce && !untried(form)) continue;
                 const auto cases = near_and_far(*drawn, form);
                 if (!cases) continue;
                 int& trials = form.trials[way_of(cases->second, device)];
