@@ -349,12 +349,22 @@ def test_rungs_are_there_after_a_measurement_has_looked_for_one() -> None:
         pytest.skip("this build has no ladder")
     script = f"""
 import json
+import numpy as np
+import weft
 from weft._library import function
+from weft._op import OPS
 session = function("bench.open")("{SOFTMAX}", "cpu", 0, 0, json.dumps({{"rounds": 1, "replay_us": 1}}))
 function("bench.add_own")(session, True, False, False)
 function("bench.run")(session, "run", "env", "")
 from weft import ladder
 assert len(ladder.RUNGS) > 100
+rungs = json.loads(function("ladder.rungs")())
+assert {{rung["wrong"] for rung in rungs}} == {{True, False}}
+for rung in rungs:
+    assert rung["title"] == rung["lesson"].split("\\n")[0] and rung["op"] in OPS, rung
+f32 = [r for r in ladder.RUNGS.values() if r.contract.name == "softmax" and "f32" in r.short and not r.wrong]
+x = np.linspace(-4, 4, 256, dtype=np.float32).reshape(16, 16)
+assert np.allclose(getattr(ladder.softmax, f32[0].short)(x), weft.softmax(x), rtol=1e-5)
 try:
     function("ladder.run")("ladder/softmax/none")
 except ValueError as error:
