@@ -52,10 +52,13 @@ class Area:
     tests: tuple[tuple[str, str], ...]  # a test program, and what it runs: an option, or nothing for all
     test_files: tuple[str, ...]  # patterns
     sample: int = 0  # of its mutants, the same ones every time; 0: all are tried
+    python: tuple[str, ...] = ()  # patterns: tests that run the tool and the package's library from Python
+    deep: bool = False  # with the folders below its own
 
     def files(self, included: set[Path]) -> list[Path]:
         """What is instrumented: its own sources but for references and tests, and of the kit what an op includes."""
-        own = [path for path in sorted((ROOT / self.folder).iterdir()) if path.suffix in SUFFIXES]
+        own = sorted((ROOT / self.folder).glob("**/*" if self.deep else "*"))
+        own = [path for path in own if path.suffix in SUFFIXES]
         kit = sorted((ROOT / KIT).iterdir()) if self.folder.startswith("ops/") else []
         if self.folder == KIT:
             own = [path for path in own if path in included]
@@ -64,6 +67,9 @@ class Area:
 
     def owns(self, file: str) -> bool:
         return Path(file).is_relative_to(self.folder)
+
+    def python_files(self) -> list[str]:
+        return sorted({str(path.relative_to(ROOT)) for at in self.python for path in ROOT.glob(at)})
 
     def programs(self) -> list[str]:
         return list(dict.fromkeys(program for program, _ in self.tests))
@@ -96,6 +102,24 @@ def _kit() -> Area:
     return Area("kit", KIT, objects, tests, files, SAMPLE)
 
 
+def _binding() -> Area:
+    """What Python calls: no program of ours links it. Its tests are those that compile nothing and take seconds."""
+    names = (
+        *(f"python/test_{name}" for name in ("arrays", "binding", "contract", "int4")),
+        *(f"bench/test_{name}" for name in ("bench_again", "bench_measure")),
+    )
+    files = tuple(f"tests/{name}.py" for name in names)
+    return Area("binding", "src/binding", r"src/binding/\w+\.cpp", (), files, SAMPLE, files)
+
+
+def _pipelines() -> Area:
+    """Their own part by the tool's tests; their layers are held against another library's, from Python."""
+    tests = (("test_cli", "--gtest_filter=Pipeline*:Demo*:Transcript*"),)
+    parity = ("tests/parity/test_gemma.py",)
+    files = ("tests/cli/*.cpp", *parity)
+    return Area("pipelines", "pipelines", r"pipelines/[\w/]+\.cpp", tests, files, SAMPLE, parity, deep=True)
+
+
 # Parts of the library that are no op.
 PARTS = {
     area.name: area
@@ -113,6 +137,8 @@ PARTS = {
         _part("cli", ("test_cli", ""), ("test_ladder", "--gtest_filter=LadderTool.*")),
         _part("emulator", ("test_emulator", "")),
         _kit(),
+        _binding(),
+        _pipelines(),
     )
 }
 

@@ -22,6 +22,11 @@ from instrument.copy import Copy, Place
 CORES = os.cpu_count() or 2
 # Places that a compiler names: of errors, else of all that led to them.
 COMPLAINTS = (r"^(\S+?):(\d+):(\d+): (?:fatal )?error:", r"^(\S+?):(\d+):(\d+):")
+# How much more processor time than by itself until a mutated test counts as hanging, with some seconds besides. Other
+# work on the machine stretches a test's time, but not its processor time.
+SLOWER = 5
+# What the package loads, from one folder. A build with a sanitizer has none.
+PYTHON_LIBRARIES = ("libweft_ffi.so", "libweft_ladder.so")
 ROUNDS = 12  # of compilation: an edit that does not compile may hide another
 
 
@@ -147,7 +152,8 @@ class Instrumented:
             )
         library = next(path for path in self.build.folder.glob("libweft.so.*.*")).name
         self.build.link(library, self.objects, self.folder / "libweft.so.0")
-        for program in ("weft", *self.area.programs()):
+        loaded = [name for name in PYTHON_LIBRARIES if (self.build.folder / name).exists()]
+        for program in ("weft", *self.area.programs(), *(loaded if self.area.python else ())):
             self.build.link(program, self.objects, self.folder / program)
 
     def _compile(self, name: str) -> tuple[int, str]:

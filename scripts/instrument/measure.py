@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from instrument.area import ROOT, Area, PythonArea
-from instrument.build import Failure, Instrumented, processor_time, tail
+from instrument.build import SLOWER, Failure, Instrumented, processor_time, tail
 from instrument.copy import Place
+from instrument.from_python import FromPython
+from instrument.python_tree import PYTHON_TOGETHER_SECONDS, in_time
 
 HERE, FALSE, TRUE = 1, 2, 4
 VARIANTS = 2
-# How much more processor time than by itself, and how many seconds besides, until a mutated test counts as hanging.
-# Other work on the machine stretches a test's time, but not its processor time.
-SLOWER, SPARE_SECONDS = 5, 3
+SPARE_SECONDS = 3  # of processor time, besides, until a mutated test counts as hanging
 # Tests that take no longer together run in one process: to start a hundred takes longer than they do.
 TOGETHER_SECONDS = 2
+PYTEST = "pytest"  # the program of tests that are written in Python
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def batches(tests: Iterable[Test]) -> Iterator[list[Test]]:
     for test in tests:
         together = [*batch, test]
         seconds = sum(at.seconds for at in together)
-        if batch and (test.program != batch[0].program or seconds > TOGETHER_SECONDS):
+        most = PYTHON_TOGETHER_SECONDS if test.program == PYTEST else TOGETHER_SECONDS
+        if batch and (test.program != batch[0].program or seconds > most):
             yield batch
             together = [test]
         batch = together
@@ -161,7 +163,9 @@ class Measured:
         self.copy = copy
         self.folder = copy.folder
         self.places = copy.compiled()
-        self.tests = sorted((self._baseline(*test) for test in self._names()), key=lambda test: test.seconds)
+        loads = copy.area.python and (copy.folder / "libweft_ffi.so").exists()
+        self.from_python = FromPython(copy.folder) if loads else None
+        self.tests = sorted(self._measured(), key=lambda test: test.seconds)
         marks = bytearray(len(self.tests[0].marks))
         for test in self.tests:
             for i, mark in enumerate(test.marks):
@@ -186,6 +190,13 @@ class Measured:
             command,
             cwd=ROOT, env=environment, capture_output=True, text=True, errors="replace", check=False,
         )  # fmt: skip
+
+    def _measured(self) -> Iterator[Test]:
+        for test in self._names():
+            yield self._baseline(*test)
+        if self.from_python:
+            for name, seconds, marks in self.from_python.tests(self.copy.area.python_files()):
+                yield Test(PYTEST, name, seconds, marks)
 
     def _names(self) -> Iterator[tuple[str, str]]:
         """The program and the name of each test."""
@@ -225,7 +236,7 @@ class Measured:
         paths = [path for path in sorted((ROOT / area.folder).iterdir()) if path.is_file()]
         paths += sorted((ROOT / "tests" / "ops").glob(f"corpus/{area.name}.txt"))
         paths += [build / name for name in (*area.programs(), "compile_commands.json")]
-        paths += [next(build.glob("libweft.so.*.*"))]
+        paths += [next(build.glob("libweft.so.*.*")), *(ROOT / name for name in area.python_files())]
         digest = hashlib.sha256(self.copy.copy.state.encode())
         for path in paths:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -234,6 +245,8 @@ class Measured:
     def killer(self, mutant: Mutant, most_seconds: float = math.inf) -> str | None:
         """The first test that fails with the mutant; none where it survives all that take no longer."""
         reaching = [test for test in self.reaching(mutant) if test.seconds <= most_seconds]
+        timely = in_time((test for test in reaching if test.program == PYTEST), most_seconds)
+        reaching = [test for test in reaching if test.program != PYTEST or test in timely]
         first = self.killers.first(mutant, reaching)
         rest = [test for test in reaching if test not in first]
         for batch in [*([test] for test in first), *batches(rest)]:
@@ -244,6 +257,9 @@ class Measured:
 
     def _fails(self, tests: Sequence[Test], mutant: Mutant) -> Test | None:
         """The first of them that fails; the last that was begun, where the process did not end by itself."""
+        if tests[0].program == PYTEST and self.from_python:
+            found = self.from_python.fails({test.name: test.seconds for test in tests}, mutant.number)
+            return next((test for test in tests if test.name == found), None)
         limit = int(SLOWER * sum(test.seconds for test in tests)) + SPARE_SECONDS
         names = ":".join(test.name for test in tests)
         chosen = {"WEFT_MUTANT": str(mutant.number)}

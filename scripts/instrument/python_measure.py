@@ -16,17 +16,11 @@ from typing import Any
 from instrument.area import ROOT, PythonArea
 from instrument.build import CORES, Failure, tail
 from instrument.copy import Place
-from instrument.in_tests import WAITS
-from instrument.measure import SLOWER, Killers, Mutant
+from instrument.measure import Killers, Mutant
 from instrument.python_rules import PythonFinder
-from instrument.python_tree import FOLDER, Tree
+from instrument.python_tree import FOLDER, PYTHON_TOGETHER_SECONDS, Tree, in_time
 
-SPARE_SECONDS = 5  # of processor time, besides, until a mutated test counts as hanging
 NOTHING: dict[str, Any] = {"code": 0, "seconds": {}}
-# Of one test, and of all tests of a mutant together: what takes longer is not asked.
-LONGEST, ALTOGETHER = 60, 180
-TOGETHER_SECONDS = 8  # of tests that run in one process, which imports the package anew
-IMPORT_SECONDS = 600  # at most, of all that a process does besides its tests
 WHOLE_SECONDS = 3600  # of all tests of a file, traced
 
 
@@ -39,15 +33,11 @@ class PythonTest:
     own: dict[str, set[int]]
     shared: dict[str, set[int]]
 
-    @property
-    def file(self) -> str:
-        return self.name.split("::")[0]
-
 
 def batches(tests: Iterable[PythonTest]) -> Iterator[list[PythonTest]]:
     batch: list[PythonTest] = []
     for test in tests:
-        if batch and sum(at.seconds for at in [*batch, test]) > TOGETHER_SECONDS:
+        if batch and sum(at.seconds for at in [*batch, test]) > PYTHON_TOGETHER_SECONDS:
             yield batch
             batch = []
         batch.append(test)
@@ -188,12 +178,7 @@ class PythonMeasured:
 
     def killer(self, mutant: Mutant, most_seconds: float = math.inf) -> str | None:
         """The first test that fails with the mutant; none where it survives all that there is time for."""
-        most_seconds = min(most_seconds, LONGEST)
-        asked, spent = [], 0.0
-        for test in self.reaching(mutant):
-            if test.seconds <= most_seconds and spent + test.seconds <= ALTOGETHER:
-                asked.append(test)
-                spent += test.seconds
+        asked = in_time(self.reaching(mutant), most_seconds)
         first = self.killers.first(mutant, asked)
         rest = [test for test in asked if test not in first]
         for batch in [*([first] if first else []), *batches(rest)]:
@@ -203,19 +188,14 @@ class PythonMeasured:
         return None
 
     def _fails(self, tests: list[PythonTest], mutant: Mutant) -> PythonTest | None:
-        """The first of them that fails; the last that was begun, where the process did not end by itself."""
-        limits = {test.name: SLOWER * test.seconds + SPARE_SECONDS for test in tests}
-        files = dict.fromkeys(test.file for test in tests)
+        """That which fails first."""
         site = mutant.place.site
         text = self.texts[mutant.place.file]
         planted = text[: site.start] + site.edits[0][1] + text[site.end :]
         tree = self._free.get()
         try:
             with tree.planted(mutant.place.file, planted):
-                answer = tree.run(files, limits, WAITS * sum(limits.values()) + IMPORT_SECONDS)
+                name = tree.fails({test.name: test.seconds for test in tests})
         finally:
             self._free.put(tree)
-        if answer is not None and answer["code"] == 0 and len(answer["seconds"]) == len(tests):
-            return None  # of its own accord, and after the last test
-        name = answer["ended"] if answer else ""
-        return next((test for test in tests if test.name == name), tests[0])
+        return next((test for test in tests if test.name == name), None)

@@ -13,22 +13,49 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol, TypeVar
 
 from instrument.area import ROOT
-from instrument.build import Failure
+from instrument.build import SLOWER, Failure
+from instrument.in_tests import WAITS
 
 FOLDER = ROOT / "build" / "mutants" / "python"
 COPIED = ("python", "tests")  # what finds the tree by its own place; all else is linked
 # What takes long to import is imported once.
 IMPORTS = ("torch", "numpy", "ml_dtypes", "transformers", "diffusers", "safetensors", "plotly", "tvm_ffi")
+SPARE_SECONDS = 5  # of processor time, besides, until a mutated test counts as hanging
+IMPORT_SECONDS = 600  # at most, of all that a process does besides its tests
+PYTHON_TOGETHER_SECONDS = 8  # of tests that run in one process, which imports the package anew
+# Of one test, and of all tests of a mutant together: what takes longer is not asked.
+LONGEST, ALTOGETHER = 60.0, 180.0
 LATER = 1000  # seconds that a planted file is younger: what was compiled of the original is not taken for it
 
 
-class Tree:
-    """One of several that work side by side, of this run alone."""
+class Timed(Protocol):
+    @property
+    def seconds(self) -> float: ...
 
-    def __init__(self) -> None:
+
+T = TypeVar("T", bound=Timed)
+
+
+def in_time(tests: Iterable[T], most_seconds: float) -> list[T]:
+    """Those that there is time for."""
+    asked: list[T] = []
+    spent = 0.0
+    for test in tests:
+        if test.seconds <= min(most_seconds, LONGEST) and spent + test.seconds <= ALTOGETHER:
+            asked.append(test)
+            spent += test.seconds
+    return asked
+
+
+class Tree:
+    """One of several that work side by side, of this run alone. `programs` holds the tool and the library that tests
+    run."""
+
+    def __init__(self, programs: Path = ROOT / "build" / "release") -> None:
+        self.programs = programs
         self.folder, self._lock = _free_folder()
         self.root = self.folder / "tree"
         self.scratch = Path(tempfile.mkdtemp(prefix="weft-mutants-"))  # where no repository is around it
@@ -69,7 +96,7 @@ class Tree:
             os.utime(path, (time, time))
 
     def run(
-        self, files: Iterable[str], tests: dict[str, float] | None, seconds: float
+        self, files: Iterable[str], tests: dict[str, float] | None, seconds: float, **environment: str
     ) -> dict[str, Any] | None:
         """Runs tests, each with its most seconds, or whole files, which are traced; none where they took too long."""
         answer = self.folder / "answer.json"
@@ -80,6 +107,7 @@ class Tree:
             "log": str(self.folder / "log.txt"),
             "scratch": str(self.scratch / "pytest"),
             "traced": str(self.root / "python" / "weft"),
+            "environment": environment,
         } | ({} if tests is None else {"tests": tests})
         server = self._started()
         assert server.stdin is not None
@@ -90,6 +118,17 @@ class Tree:
             raise Failure(f"{self.folder}: what runs the tests has ended: see server.txt there")
         return json.loads(answer.read_text()) if json.loads(line) is not None and answer.exists() else None
 
+    def fails(self, tests: dict[str, float], **environment: str) -> str | None:
+        """Of tests, each with its seconds by itself: the first that fails; the last that was begun, where the process
+        did not end by itself."""
+        limits = {name: SLOWER * seconds + SPARE_SECONDS for name, seconds in tests.items()}
+        files = dict.fromkeys(name.split("::")[0] for name in tests)
+        answer = self.run(files, limits, WAITS * sum(limits.values()) + IMPORT_SECONDS, **environment)
+        if answer is not None and answer["code"] == 0 and len(answer["seconds"]) == len(tests):
+            return None  # of its own accord, and after the last test
+        name = str(answer["ended"]) if answer else ""
+        return name if name in tests else next(iter(tests))
+
     def log(self) -> str:
         return (self.folder / "log.txt").read_text(errors="replace")
 
@@ -97,12 +136,11 @@ class Tree:
         if self._server is None:
             scripts = Path(__file__).parents[1]
             paths = (self.root / "python", scripts / "instrument" / "in_tests", scripts)
-            build = ROOT / "build" / "release"
             environment = os.environ | {
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
                 "PYTHONDONTWRITEBYTECODE": "1",
-                "WEFT_TOOL": str(build / "weft"),
-                "WEFT_LIBRARY": str(build / "libweft_ffi.so"),
+                "WEFT_TOOL": str(self.programs / "weft"),
+                "WEFT_LIBRARY": str(self.programs / "libweft_ffi.so"),
                 "TOKENIZERS_PARALLELISM": "false",
                 "JAX_PLATFORMS": "cpu",
                 "OMP_NUM_THREADS": "1",

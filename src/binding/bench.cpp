@@ -126,7 +126,10 @@ std::int64_t open_foreign(const std::string& line, const std::string& device, st
 // A field of an operand set, as long as the measurement is open. 8-bit floats come as uint8: not every
 // framework takes them through DLPack.
 tvm::ffi::Tensor operand(std::int64_t id, std::int64_t set, const std::string& field) {
-    const Instance& operands = bench_of(id).operands(static_cast<std::size_t>(set));
+    Bench& bench = bench_of(id);
+    if (set < 0 || static_cast<std::size_t>(set) >= bench.sets())
+        TVM_FFI_THROW(ValueError) << "there is no operand set " << set << " among " << bench.sets();
+    const Instance& operands = bench.operands(static_cast<std::size_t>(set));
     const Case& c = operands.source();
     const int i = c.contract().find_field(field);
     if (i < 0 || !c.tensors[static_cast<std::size_t>(i)].present)

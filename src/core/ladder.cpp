@@ -2,6 +2,7 @@
 #include "core/ladder.h"
 
 #include <map>
+#include <mutex>
 #include <sstream>
 
 namespace weft::ladder {
@@ -16,18 +17,19 @@ struct Shelf {
     std::map<std::string, Added> added;
     std::map<std::string, std::string> lessons;
 };
-// Filled by static initialisers, read-only afterwards.
+// Filled by static initialisers, of a library that is loaded later as well; read-only afterwards.
 Shelf& shelf() {
     static Shelf filled;
     return filled;
 }
 
-// Made once all are added: only then is an op's reference sure to be there.
-std::map<std::string, Rung, std::less<>> made() {
-    std::map<std::string, Rung, std::less<>> all;
+using Rungs = std::map<std::string, Rung, std::less<>>;
+
+// Made when they are asked for: only then is an op's reference sure to be there. What was made stays where it is.
+void make_missing(Rungs& all) {
     for (const auto& [name, added] : shelf().added) {
         const OpEntry* op = find_op(added.op);
-        if (op == nullptr) continue;  // a build without that op
+        if (op == nullptr || all.contains(name)) continue;  // a build without that op
         Rung rung{name, shelf().lessons[name], {}};
         rung.entry.contract = op->contract;
         rung.entry.reference = op->reference;
@@ -35,11 +37,20 @@ std::map<std::string, Rung, std::less<>> made() {
             rung.entry.implementations[static_cast<int>(target)] = {implementation};
         all.emplace(name, std::move(rung));
     }
-    return all;
 }
 
-const std::map<std::string, Rung, std::less<>>& all_rungs() {
-    static const auto all = made();
+std::mutex& making() {
+    static std::mutex lock;
+    return lock;
+}
+
+// While `making` is held. Python loads the ladder's library when it is imported, which may be after a measurement has looked
+// for a rung.
+const Rungs& all_rungs() {
+    static Rungs all;
+    static std::size_t known = 0;
+    if (known != shelf().added.size()) make_missing(all);
+    known = shelf().added.size();
     return all;
 }
 
@@ -67,14 +78,17 @@ std::string Rung::part(std::string_view label) const {
 }
 
 std::vector<const Rung*> rungs() {
+    const std::lock_guard guard(making());
     std::vector<const Rung*> found;
     for (const auto& [name, rung] : all_rungs()) found.push_back(&rung);
     return found;
 }
 
 const Rung* find(std::string_view name) {
-    const auto it = all_rungs().find(name);
-    return it == all_rungs().end() ? nullptr : &it->second;
+    const std::lock_guard guard(making());
+    const Rungs& all = all_rungs();
+    const auto it = all.find(name);
+    return it == all.end() ? nullptr : &it->second;
 }
 
 Case with_entry(const OpEntry& entry, const Case& c) {

@@ -1,5 +1,7 @@
 // The pipeline's own part: what it refuses, what it does to an image and a prompt before the layers, what it says of its
 // calls, and its layers in fp8. tests/parity holds the layers against transformers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -7,11 +9,12 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <set>
+#include <span>
 #include <sstream>
 
 #include "io/safetensors.h"
-#include "pipelines/pi05/session.h"
-#include "tests/cli/tool.h"
+#include "tests/cli/small_model.h"
 #include "verify/fuzz.h"
 #include "weft/device_info.h"
 #include "weft/error.h"
@@ -19,33 +22,14 @@
 namespace weft {
 namespace {
 
+using test::checkpoint;
+using test::kLayers;
+using test::kVocab;
+using test::kWidth;
 using test::weft;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kVocab = 16, kWidth = 32, kLayers = 2;
-
-// A model in a file that is written once.
-const std::string& checkpoint() {
-    static const std::string path = [] {
-        std::string file = testing::TempDir() + "/weft_pipeline.safetensors";
-        EXPECT_EQ(weft({"make-checkpoint", file, "--layers", "2", "--width", "32", "--ffn", "64", "--vocab",
-                        "16", "--head-dim", "8", "--query-heads", "2", "--dtype", "fp32"})
-                      .code,
-                  0);
-        return file;
-    }();
-    return path;
-}
-
-SessionOptions small() {
-    SessionOptions options;
-    options.checkpoint = checkpoint();
-    options.image = WEFT_SOURCE_DIR "/assets/coffee.ppm";
-    options.dtype = DType::fp32;
-    options.crop = 28;
-    options.prompt = {2, 5, 0, kVocab - 1};
-    return options;
-}
+SessionOptions small() { return test::small(WEFT_SOURCE_DIR "/assets/coffee.ppm"); }
 SessionResult run(const SessionOptions& options) {
     return run_session(options, [](const std::string&) {});
 }
@@ -71,7 +55,8 @@ std::string copy_with(const std::string& name,
     std::memcpy(&header, file.data(), sizeof(header));
     change(file, sizeof(header) + header);
     const std::string path = testing::TempDir() + "/weft_" + name + ".safetensors";
-    std::ofstream(path, std::ios::binary) << file;
+    std::ofstream(test::unpublished(path), std::ios::binary) << file;
+    test::publish(test::unpublished(path), path);
     return path;
 }
 
@@ -265,6 +250,109 @@ TEST(Pipeline, InFp8IsCloseAndNotTheSame) {
     EXPECT_GT(close.relative_error, 1e-3);
     EXPECT_LT(close.relative_error, 0.08);
     EXPECT_GT(close.cosine, 0.995);
+}
+
+// The places of a tensor's values in a file of the model.
+std::pair<std::size_t, std::size_t> place_of(const std::string& file, std::size_t data,
+                                             const std::string& name) {
+    const auto header =
+        nlohmann::json::parse(file.substr(sizeof(std::uint64_t), data - sizeof(std::uint64_t)));
+    const auto& offsets = header.at(name).at("data_offsets");
+    return {data + offsets[0].get<std::size_t>(), data + offsets[1].get<std::size_t>()};
+}
+
+// A value of the file's fp32, changed.
+void change(std::string& file, std::pair<std::size_t, std::size_t> place,
+            const std::function<float(float)>& changed) {
+    for (std::size_t at = place.first; at < place.second; at += sizeof(float)) {
+        float value = 0;
+        std::memcpy(&value, file.data() + at, sizeof(value));
+        value = changed(value);
+        std::memcpy(file.data() + at, &value, sizeof(value));
+    }
+}
+
+// What a norm multiplies by a power of two, the product after it divides: each input of a product has a magnitude far from
+// those of the others, and the results stay. A scale that is another input's, or another layer's, would be far off.
+TEST(Pipeline, InFp8EveryInputHasItsOwnScale) {
+    SessionOptions options = small();
+    options.precision = Precision::fp8;
+    const SessionResult plain = run(options);
+    options.checkpoint = copy_with("scaled", [](std::string& file, std::size_t data) {
+        const auto scale = [&](const std::string& layer, const char* name, float by) {
+            change(file, place_of(file, data, "model.layers." + layer + name),
+                   [by](float value) { return value * by; });
+        };
+        const auto norm = [&](const std::string& layer, const char* name, float by) {
+            change(file, place_of(file, data, "model.layers." + layer + name),
+                   [by](float value) { return (1 + value) * by - 1; });
+        };
+        const float attention[] = {0x1p-10f, 0x1p9f}, outputs[] = {0x1p4f, 0x1p-4f},
+                    ffn[] = {0x1p12f, 0x1p-8f}, activated[] = {0x1p-4f, 0x1p4f};
+        for (std::size_t i = 0; i < kLayers; ++i) {
+            const std::string layer = std::to_string(i);
+            norm(layer, ".input_layernorm.weight", attention[i]);
+            for (const char* name : {"q", "k"})
+                scale(layer, (std::string(".self_attn.") + name + "_proj.weight").c_str(), 1 / attention[i]);
+            scale(layer, ".self_attn.v_proj.weight", outputs[i] / attention[i]);
+            scale(layer, ".self_attn.o_proj.weight", 1 / outputs[i]);
+            norm(layer, ".post_attention_layernorm.weight", ffn[i]);
+            scale(layer, ".mlp.gate_proj.weight", 1 / ffn[i]);
+            scale(layer, ".mlp.up_proj.weight", activated[i] / ffn[i]);
+            scale(layer, ".mlp.down_proj.weight", 1 / activated[i]);
+        }
+    });
+    EXPECT_LT(closeness(run(options).output, plain.output).relative_error, 0.02);
+    options.precision = Precision::full;
+    const SessionResult whole = run(options);
+    options.checkpoint = checkpoint();
+    // The file's weights of norms are less by 1 than what they multiply by, and round there.
+    EXPECT_LT(closeness(whole.output, run(options).output).relative_error, 1e-4);
+}
+
+// What an action expert reads: each layer's own keys and values of every token.
+TEST(Pipeline, KeepsTheKeysAndValuesOfEachLayer) {
+    const Checkpoint file{checkpoint()};
+    const GemmaConfig config = gemma_config(file);
+    Context context(kCpu);
+    const GemmaWeights weights = GemmaWeights::load(file, config, DType::fp32, kCpu);
+    Image image{28, 28, std::vector<std::uint8_t>(28 * 28 * 3, 100)};
+    Encoder encoder(config, {.views = 1, .image_height = 28, .image_width = 28, .prompt_tokens = 3}, weights,
+                    context);
+    const std::int64_t prompt[] = {1, 2, 3, 4};
+    encoder.set_input(image, std::span(prompt, 3));
+    encoder.steps(Precision::full).run();
+    const std::vector<std::int64_t> shape = {7, config.kv_heads, config.head_dim};
+    std::set<std::vector<float>> different;
+    for (std::int64_t layer = 0; layer < kLayers; ++layer) {
+        for (const Tensor& kept : {encoder.keys(layer), encoder.values(layer)}) {
+            EXPECT_EQ(std::vector<std::int64_t>(kept.shape, kept.shape + kept.rank), shape);
+            const float* values = static_cast<const float*>(kept.data);
+            different.insert({values, values + kept.numel()});
+            EXPECT_TRUE(std::any_of(values + kept.numel() - config.head_dim, values + kept.numel(),
+                                    [](float value) { return value != 0; }));
+        }
+    }
+    EXPECT_EQ(different.size(), 2U * kLayers);
+
+    const auto said = [&](Image& given, std::size_t count) {
+        try {
+            encoder.set_input(given, std::span(prompt, count));
+        } catch (const Error& e) {
+            return std::string(e.what());
+        }
+        return std::string("accepted");
+    };
+    EXPECT_EQ(said(image, 4), "pi05-encoder.prompt: expected 3 token ids, got 4");
+    EXPECT_EQ(said(image, 2), "pi05-encoder.prompt: expected 3 token ids, got 2");
+    for (const auto& [high, wide] : {std::pair{14, 28}, std::pair{28, 14}}) {
+        Image other{high, wide, std::vector<std::uint8_t>(static_cast<std::size_t>(high * wide * 3))};
+        EXPECT_EQ(said(other, 3),
+                  fmt::format("pi05-encoder.image: expected 28 x 28 pixels, got {} x {}", high, wide));
+    }
+    const EncoderShape odd[] = {{.image_height = 28, .image_width = 27, .prompt_tokens = 1},
+                                {.image_height = 15, .image_width = 28, .prompt_tokens = 1}};
+    for (const EncoderShape& shape : odd) EXPECT_THROW(Encoder(config, shape, weights, context), Error);
 }
 
 // What is 0 at a site has no largest magnitude to be divided by.

@@ -207,7 +207,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         monkeypatch.setattr(module, "FOLDER", tmp_path / "build")
     monkeypatch.setattr(python_tree, "IMPORTS", ())
     monkeypatch.setattr(python_measure, "CORES", 1)
-    monkeypatch.setattr(python_measure, "SPARE_SECONDS", 1)
+    monkeypatch.setattr(python_tree, "SPARE_SECONDS", 1)
     made: list[PythonMeasured] = []
 
     def make() -> PythonMeasured:

@@ -27,7 +27,7 @@ Arguments& arguments() {
 }
 
 void declare(cli::CommandLine& line) {
-    Arguments& a = arguments();
+    Arguments& a = arguments() = {};  // of a command line before, in one process, nothing stays
     line.add("--checkpoint", &a.checkpoint,
              "safetensors file, folder or index, with transformers' Gemma names")
         .required();

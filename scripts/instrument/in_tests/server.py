@@ -1,7 +1,8 @@
 """Runs tests of the package for `instrument.python_tree`: imports once what it is called with, and forks a process for
 each request, a line of JSON with the tests in order and a file for the answer.
 
-Without tests, a request runs whole files and answers what each test runs of the package, and how long it takes.
+Without tests, a request runs whole files and answers what each test runs of the package, or of an instrumented library,
+and how long it takes.
 """
 
 from __future__ import annotations
@@ -118,7 +119,48 @@ class Traced:
             self.failed[report.nodeid] = f"{report.outcome}: {report.longreprtext}"
 
 
+class Marked:
+    """Notes what each test marks of an instrumented library, which maps its marks into a file: its processes, too."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+        self.tests: dict[str, dict[str, Any]] = {}
+        self.shared: set[tuple[int, int]] = set()  # of what is done for several tests
+        self.failed: list[str] = []
+
+    def _taken(self) -> set[tuple[int, int]]:
+        """The marks since the last time: their numbers with their bits."""
+        if not self.marks.exists():
+            return set()
+        found = self.marks.read_bytes()
+        with self.marks.open("r+b") as file:
+            file.write(bytes(len(found)))
+        return {(number, bits) for number, bits in enumerate(found) if bits}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        self.shared |= self._taken()
+        start = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            seconds = time.monotonic() - start
+            self.tests[item.nodeid] = {"seconds": seconds, "marks": sorted(self._taken())}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome != "passed":
+            self.failed.append(report.nodeid)
+
+
+def marked(options: list[str], marks: Path) -> dict[str, Any]:
+    noted = Marked(marks)
+    code = pytest.main(options, plugins=[noted])
+    tests = {name: test for name, test in noted.tests.items() if name not in noted.failed}
+    return {"code": int(code), "tests": tests, "shared": sorted(noted.shared)}
+
+
 def run(request: dict[str, Any]) -> dict[str, Any]:
+    os.environ.update(request["environment"])
     options = ["-q", "-p", "no:cacheprovider", f"--basetemp={request['scratch']}", *request["files"]]
     if "tests" in request:
         for late in (signal.SIGPROF, signal.SIGALRM):
@@ -128,6 +170,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         chosen = Chosen(request["tests"], Path(request["answer"]))
         code = pytest.main([*options, "-x"], plugins=[chosen])
         return {"code": int(code), "ended": next(reversed(chosen.seconds), ""), "seconds": chosen.seconds}
+    if "WEFT_REACHED" in request["environment"]:
+        return marked(options, Path(request["environment"]["WEFT_REACHED"]))
     folder = Path(request["scratch"] + "-traced")
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["WEFT_TRACE"], os.environ["WEFT_TRACED"] = str(folder), request["traced"]
