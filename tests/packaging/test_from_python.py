@@ -9,7 +9,7 @@ import pytest
 from instrument import from_python, measure, python_tree
 from instrument.build import Failure
 from instrument.from_python import MARKS, FromPython
-from instrument.measure import PYTEST, Test, batches
+from instrument.measure import PYTEST, batches
 
 from tests.paths import ROOT
 
@@ -106,7 +106,7 @@ def test_marks_have_the_size_that_a_library_maps() -> None:
 
 def test_processes_of_python_take_more_tests_than_others_and_never_both() -> None:
     seconds = measure.TOGETHER_SECONDS
-    python = [Test(PYTEST, f"a{i}", seconds, b"") for i in range(5)]
-    other = [Test("p", f"b{i}", seconds, b"") for i in range(2)]
+    python = [measure.Test(PYTEST, f"a{i}", seconds, b"") for i in range(5)]
+    other = [measure.Test("p", f"b{i}", seconds, b"") for i in range(2)]
     sizes = [len(batch) for batch in batches([*python, *other])]
     assert sizes == [python_tree.PYTHON_TOGETHER_SECONDS // seconds, 1, 1, 1]
