@@ -39,7 +39,7 @@ void attend(const Attention& op, Oracle& oracle, const Values& q, std::span<cons
             std::span<const Values> v, const Row& row) {
     auto [scale, sink, out, lse] = row;
     const std::size_t columns = static_cast<std::size_t>(op.v.dim(3));
-    Values x, p, value(columns), error(columns);
+    Values x, p, value(columns), error(columns), largest(columns);
     double top = std::isnan(sink) ? -INFINITY : sink;
     for (const Values& key : k) {
         const double score = std::inner_product(q.begin(), q.end(), key.begin(), 0.0) * scale;
@@ -49,15 +49,17 @@ void attend(const Attention& op, Oracle& oracle, const Values& q, std::span<cons
     const double base = top == -INFINITY ? 0 : top;
     double sum = std::exp(sink - base);
     for (const double score : x) sum += p.emplace_back(std::exp(score - base));
-    const attention::RowError bound(op, scale, q, k, x, p, sink, base, sum);
+    const attention::RowError bound(op, scale, q, k, x, p, sink, base, sum, oracle.hardware());
     for (std::size_t j = 0; j < p.size() && sum != 0; ++j) {
         for (std::size_t d = 0; d < columns; ++d) {
             value[d] += p[j] * v[j][d];
             error[d] += bound.of_term(j, p[j] / sum, v[j][d]);
+            largest[d] = std::max(largest[d], std::fabs(value[d] / sum));
         }
     }
     for (std::size_t d = 0; d < columns; ++d)
-        oracle.store(op.out, out++, sum == 0 ? 0 : value[d] / sum, bound.finite(error[d]));
+        oracle.store(op.out, out++, sum == 0 ? 0 : value[d] / sum,
+                     bound.finite(error[d] + bound.of_sum(largest[d])));
     if (op.lse) oracle.store(op.lse, lse, std::log(sum) + base, bound.of_lse());
 }
 
