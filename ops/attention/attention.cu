@@ -2,6 +2,7 @@
 #include "kit/launch.h"
 #include "ops/attention/arguments.cuh"
 #include "ops/attention/decode_launch.h"
+#include "ops/attention/fp8_launch.h"
 #include "ops/attention/kernel.cuh"
 #include "ops/attention/wgmma.h"
 #include "ops/attention/wgmma_launch.h"
@@ -63,14 +64,23 @@ void merge_partials(const AttentionParams& p, bool bf16, Context& context) {
                 context.stream(), p);
 }
 
-// A call in splits: launch(memory for their results), then their merge.
+// A call in splits: launch(memory for their results, behind `bytes` of scratch; those), then their merge.
 template <class Launch>
 void launch_merged(const Attention& op, const Problem& problem, int rows, int splits, Context& context,
-                   Launch launch) {
+                   Launch launch, std::size_t bytes = 0) {
     AttentionParams p = parameters(op, problem, rows, splits);
-    set_partials(p, context.scratch(partial_bytes(p)));
-    launch(p.partial);
+    char* memory = static_cast<char*>(context.scratch(bytes + partial_bytes(p)));
+    set_partials(p, memory + bytes);
+    launch(p.partial, memory);
     merge_partials(p, op.out.dtype == DType::bf16, context);
+}
+
+// The same of flash_wgmma's tiles where `bytes` are prepared for them, in splits or not.
+template <class Launch>
+void launch_prepared(const Attention& op, const attention::WgmmaConfig& config, std::size_t bytes,
+                     Context& context, Launch launch) {
+    if (!config.merged()) return launch(nullptr, static_cast<char*>(context.scratch(bytes)));
+    launch_merged(op, Problem(op), config.rows, config.splits, context, launch, bytes);
 }
 
 void launch_attention(const Attention& op, Context& context) {
@@ -98,8 +108,9 @@ void launch_wgmma(const Attention& op, Context& context) {
     const Problem problem(op);
     const attention::WgmmaConfig config = attention::choose_wgmma(problem, context.info());
     if (!config.merged()) return launch_attention_wgmma(op, config, nullptr, nullptr, context);
-    launch_merged(op, problem, config.rows, config.splits, context,
-                  [&](float* partials) { launch_attention_wgmma(op, config, partials, nullptr, context); });
+    launch_merged(op, problem, config.rows, config.splits, context, [&](float* partials, char*) {
+        launch_attention_wgmma(op, config, partials, nullptr, context);
+    });
 }
 
 attention::WgmmaConfig widened_config(const Attention& op, const DeviceInfo& device) {
@@ -110,16 +121,20 @@ attention::WgmmaConfig widened_config(const Attention& op, const DeviceInfo& dev
 
 void launch_widened(const Attention& op, Context& context) {
     const attention::WgmmaConfig config = widened_config(op, context.info());
-    const attention::Widened sizes(op, nullptr);
-    AttentionParams p = parameters(sizes.op, Problem(sizes.op), config.rows, config.splits);
-    const std::size_t partials = config.merged() ? partial_bytes(p) : 0;
-    void* memory = context.scratch(sizes.bytes + partials);
-    const attention::Widened widened(op, memory);
-    launch_attention_widen(op, widened, context);
-    if (partials == 0) return launch_attention_wgmma(widened.op, config, nullptr, widened.factors, context);
-    set_partials(p, static_cast<char*>(memory) + sizes.bytes);
-    launch_attention_wgmma(widened.op, config, p.partial, widened.factors, context);
-    merge_partials(p, op.out.dtype == DType::bf16, context);
+    const std::size_t bytes = attention::Widened(op, nullptr).bytes;
+    launch_prepared(op, config, bytes, context, [&](float* partials, char* memory) {
+        const attention::Widened widened(op, memory);
+        launch_attention_widen(op, widened, context);
+        launch_attention_wgmma(widened.op, config, partials, widened.factors, context);
+    });
+}
+
+void launch_fp8(const Attention& op, Context& context) {
+    const attention::WgmmaConfig config = attention::choose_wgmma(Problem(op), context.info());
+    const std::size_t bytes = attention::TransposedValues(op, nullptr).bytes;
+    launch_prepared(op, config, bytes, context, [&](float* partials, char* memory) {
+        launch_attention_fp8(op, config, attention::TransposedValues(op, memory), partials, context);
+    });
 }
 
 void launch_decode(const Attention& op, Context& context) {
@@ -127,7 +142,7 @@ void launch_decode(const Attention& op, Context& context) {
     const attention::DecodeConfig config = context.slot<DecodePlans>().get(problem, context.info());
     if (!config.merged()) return launch_attention_decode(op, config, nullptr, context);
     launch_merged(op, problem, attention::DecodeTile::kRows, config.splits, context,
-                  [&](float* partials) { launch_attention_decode(op, config, partials, context); });
+                  [&](float* partials, char*) { launch_attention_decode(op, config, partials, context); });
 }
 
 void launch_wide(const Attention& op, Context& context) {
@@ -135,7 +150,7 @@ void launch_wide(const Attention& op, Context& context) {
     const attention::WideConfig config = attention::choose_wide(problem, context.info());
     if (config.splits == 1) return launch_attention_wide(op, config, nullptr, context);
     launch_merged(op, problem, config.tile.rows(), config.splits, context,
-                  [&](float* partials) { launch_attention_wide(op, config, partials, context); });
+                  [&](float* partials, char*) { launch_attention_wide(op, config, partials, context); });
 }
 
 std::string wide_text(const Attention& op, const DeviceInfo& device) {
@@ -154,6 +169,10 @@ std::string widened_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(widened_config(op, device)) + ", of codes made into 16 bits";
 }
 
+std::string fp8_text(const Attention& op, const DeviceInfo& device) {
+    return wgmma_text(op, device) + ", products of fp8";
+}
+
 std::string decode_text(const Attention& op, const DeviceInfo& device) {
     return attention::to_string(attention::choose_decode(Problem(op), device));
 }
@@ -162,6 +181,7 @@ const RegisterImplementations<Attention> kKernels{
     kit::kTarget,
     {{"flash_decode", attention::decline_decode, decode_text, launch_decode},
      {"flash_wgmma", attention::decline_wgmma, wgmma_text, launch_wgmma},
+     {"flash_fp8", attention::decline_fp8, fp8_text, launch_fp8},
      {"flash_widened", attention::decline_widened, widened_text, launch_widened},
      {"flash_mma", attention::decline, config_text, launch_attention},
      {"flash_wide", attention::decline_wide, wide_text, launch_wide}}};

@@ -24,6 +24,9 @@ namespace weft {
 // k and v may be fp8 beside 16-bit queries (a narrow cache), or all three; q_scale, k_scale and v_scale are what the
 // stored fp8 of a key head is multiplied by. out is of 16 bits then.
 //
+// With fp8_weights, of q, k and v in fp8, the weights exp(x[j] − m) may be rounded to e4m3 before they multiply values, and
+// both products may be summed as tensor cores sum those of fp8, as in FlashAttention 3's fp8 forward.
+//
 // cap(x) = softcap · tanh(x / softcap), or x where softcap is 0 (Gemma 2). A sink is one more logit of the softmax, which
 // has no value (gpt-oss).
 //
@@ -54,6 +57,7 @@ struct Attention {
     float softcap = 0;  // 0: none
     bool causal = false;
     std::int64_t window_left = -1, window_right = -1;
+    bool fp8_weights = false;
 
     static constexpr std::int64_t kWidest = std::int64_t{1} << 40;  // that a window may be
     static constexpr std::int64_t kMostDim = 1024;                  // that head_dim and v_dim may be
@@ -88,6 +92,12 @@ inline std::optional<Violation> head_dims_in_range(const Attention& op) {
 inline std::optional<Violation> scale_is_normal(const Attention& op) {
     if (op.scale == 0 || std::isnormal(op.scale)) return std::nullopt;
     return Violation{"scale", "expected 0 or a normal number, got a subnormal one"};
+}
+
+inline std::optional<Violation> fp8_weights_beside_fp8(const Attention& op) {
+    if (!op.fp8_weights || is_fp8(op.q.dtype)) return std::nullopt;
+    return Violation{"fp8_weights", "expected false unless q, k and v are fp8, got true beside q in " +
+                                        std::string(name(op.q.dtype))};
 }
 
 inline std::optional<Violation> softcap_is_normal(const Attention& op) {
@@ -299,7 +309,10 @@ inline constexpr std::string_view kTolerance =
     "h = half an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16, and beside fp8 "
     "keys) "
     "or 2^-118 (bf16) may be "
-    "zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype";
+    "zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype; fp8_weights: h has "
+    "2^-4 in place of that half ulp, weights below 2^-15 of the largest may be zero, and for what tensor "
+    "cores "
+    "lose of fp8's sums d_j grows by 2^-9 scale sum_d |q_d k_jd| for each 128 columns begun, h by 2^-9";
 
 inline constexpr std::string_view kSource =
     "FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces "
@@ -354,11 +367,16 @@ inline const Contract& Attention::contract() {
             .with(attention::describe_windows)
             .option("softcap", &Attention::softcap, 0, 1e6,
                     "scores become softcap tanh(score / softcap) before masks; 0: none", {0, 0, 0, 1, 50})
+            .option("fp8_weights", &Attention::fp8_weights,
+                    "q, k and v in fp8: the weights of the softmax may be rounded to e4m3, and products "
+                    "summed as "
+                    "tensor cores sum fp8, as FlashAttention 3's fp8 forward does (faster, less exact)")
             .require(attention::heads_divide)
             .require(attention::head_dims_in_range)
             .require(attention::sequences_are_of_one_batch)
             .require(attention::scale_is_normal)
             .require(attention::softcap_is_normal)
+            .require(attention::fp8_weights_beside_fp8)
             .work(attention::work)
             .with(attention::describe_sizes)
             .independent({"batch", "kv_heads"})

@@ -26,6 +26,14 @@ struct AttentionCodes {
     }
 };
 
+// Of all key heads by the threads of a block: of scores, then of values.
+__device__ __forceinline__ void store_factors(const AttentionCodes& codes, float* factors, int heads) {
+    for (int head = static_cast<int>(threadIdx.x); head < heads; head += static_cast<int>(blockDim.x)) {
+        factors[head] = codes.scores(head);
+        factors[heads + head] = codes.values(head);
+    }
+}
+
 // What a tensor of codes is stored as, whatever their format.
 using Code = std::uint8_t;
 template <class Stored>

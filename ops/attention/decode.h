@@ -28,6 +28,7 @@ struct DecodeTile {
     constexpr int box_columns() const { return 1024 / stored_bits; }
     constexpr int boxes() const { return head_dim / box_columns(); }
     constexpr int value_boxes() const { return boxes(); }
+    static constexpr bool transposed_values() { return false; }
     static constexpr int box_bytes() { return keys() * 128; }
     constexpr int slot_bytes() const { return boxes() * box_bytes(); }
     constexpr int slot_offset(int slot) const { return slot * slot_bytes(); }

@@ -62,6 +62,7 @@ struct AttentionParams {
     const std::int32_t *cu_seqlens_q, *cu_seqlens_k;  // or null
     int sequences;
     bool hides_values;  // of Hopper's kernels: some keys that a tile holds count for nobody
+    DType out_dtype;    // of kernels that multiply codes, which are not compiled for each
     kit::Divisor by_page_size, by_block_rows;
 
     // Of a row.

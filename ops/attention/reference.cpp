@@ -49,7 +49,7 @@ void attend(const Attention& op, Oracle& oracle, const Values& q, std::span<cons
     const double base = top == -INFINITY ? 0 : top;
     double sum = std::exp(sink - base);
     for (const double score : x) sum += p.emplace_back(std::exp(score - base));
-    const attention::RowError bound(op, scale, q, k, x, p, sink, base, sum);
+    const attention::RowError bound(op, scale, q, k, x, p, sink, base, sum, oracle.hardware());
     for (std::size_t j = 0; j < p.size() && sum != 0; ++j) {
         for (std::size_t d = 0; d < columns; ++d) {
             value[d] += p[j] * v[j][d];

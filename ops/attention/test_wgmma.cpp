@@ -45,8 +45,8 @@ TEST(AttentionWgmma, IsAskedBehindTheKernelOfFewRows) {
     if (list.empty()) GTEST_SKIP() << "needs the emulator";
     std::vector<std::string> names;
     for (const AnyImplementation& one : list) names.push_back(one.name);
-    EXPECT_THAT(names, testing::ElementsAre("flash_decode", "flash_wgmma", "flash_widened", "flash_mma",
-                                            "flash_wide"));
+    EXPECT_THAT(names, testing::ElementsAre("flash_decode", "flash_wgmma", "flash_fp8", "flash_widened",
+                                            "flash_mma", "flash_wide"));
 }
 
 TEST(AttentionWgmma, FillsAHopperCard) {

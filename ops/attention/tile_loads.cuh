@@ -63,15 +63,22 @@ __device__ __forceinline__ void load_tiles(const TileSlots<kTile>& shared, const
                                            const KeyTiles& tiles, const kit::TensorMap& keys,
                                            const kit::TensorMap& values) {
     for (int item = tiles.keys_item(0); item < tiles.end_item(); ++item) {
-        const int slot = item % kTile.slots();
+        const int slot = item % kTile.slots(), key = tiles.key(item / 2 - tiles.before);
         const int boxes = item % 2 == 0 ? kTile.boxes() : kTile.value_boxes();
         shared.wait_empty(item);
+        if constexpr (kTile.transposed_values()) {
+            if (item % 2 != 0) {
+                kit::mbarrier_arrive_expect(&shared.landed[slot], kTile.transposed_bytes());
+                kit::tma_load<4>(shared.slot(item), values, &shared.landed[slot],
+                                 {key, 0, block.kv_head, block.batch});
+                continue;
+            }
+        }
         kit::mbarrier_arrive_expect(&shared.landed[slot], boxes * kTile.box_bytes());
         const kit::TensorMap& map = item % 2 == 0 ? keys : values;
         for (int box = 0; box < boxes; ++box) {
             kit::tma_load<4>(shared.slot(item) + box * kTile.box_bytes(), map, &shared.landed[slot],
-                             {box * kTile.box_columns(), block.kv_head,
-                              block.first_key + tiles.key(item / 2 - tiles.before), block.batch});
+                             {box * kTile.box_columns(), block.kv_head, block.first_key + key, block.batch});
         }
     }
 }

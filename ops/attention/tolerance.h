@@ -11,17 +11,20 @@
 
 namespace weft::attention {
 
+// What tensor cores lose of a sum of 128 products of fp8, of their sizes: as in gemm (ops/gemm/tolerance.h, with what was seen
+// on a GPU). Longer sums are added up in fp32.
+inline constexpr double kFp8Sum = 0x1p-9;
+
 // Of one row. The contract's tolerance text is this in words.
 class RowError {
    public:
     // Of query q over keys k, whose products count `scale` times: scores x (capped), weights p = exp(x - top) and their sum,
-    // in which the sink takes part.
+    // in which the sink takes part. `hardware`: by its instructions, which alone sum fp8 in less than fp32.
     RowError(const Attention& op, double scale, const std::vector<double>& q,
              std::span<const std::vector<double>> k, const std::vector<double>& x,
-             const std::vector<double>& p, double sink, double top, double sum)
-        : smallest_(weights_dtype(op) == DType::fp16 || is_fp8(op.k.dtype) ? 0x1p-25
-                    : weights_dtype(op) == DType::bf16                     ? 0x1p-118
-                                                                           : 0) {
+             const std::vector<double>& p, double sink, double top, double sum, bool hardware)
+        : smallest_(smallest_weight(op)) {
+        const bool short_sums = op.fp8_weights && hardware;
         const double keys = static_cast<double>(Extent(op).keys) / 4;
         double low = 0;
         // What a term of the sum does to it, whose score is off by `score` before it becomes a weight.
@@ -39,12 +42,15 @@ class RowError {
                 size += std::fabs(q[d] * k[j][d]);
                 product += q[d] * k[j][d];
             }
-            const double score = kEps32 * (static_cast<double>(q.size()) / 4 + 16) * size * scale;
+            const double columns = static_cast<double>(q.size());
+            const double of_sum = short_sums ? kFp8Sum * std::ceil(columns / 128) : 0;
+            const double score = (kEps32 * (columns / 4 + 16) + of_sum) * size * scale;
             const double error = capped(op.softcap, product * scale, score);
             relative_.push_back(std::exp(drift_of(x[j], p[j], error)));
         }
         for (double& relative : relative_) {
-            relative = relative * (sum / low) - 1 + weight_rounding(weights_dtype(op)) + kEps32 * (keys + 32);
+            relative = relative * (sum / low) - 1 + weight_rounding(weights_dtype(op)) +
+                       kEps32 * (keys + 32) + (short_sums ? kFp8Sum : 0);
         }
         lse_ += kEps32 * (keys + 4 * std::fabs(top) + 16);
     }
@@ -71,14 +77,24 @@ class RowError {
     }
 
     // That weights are rounded to before they multiply values.
-    static DType weights_dtype(const Attention& op) { return is_fp8(op.q.dtype) ? op.out.dtype : op.q.dtype; }
-    // Largest relative error of rounding a weight: 8 and 11 significant bits.
+    static DType weights_dtype(const Attention& op) {
+        return op.fp8_weights ? DType::fp8_e4m3 : is_fp8(op.q.dtype) ? op.out.dtype : op.q.dtype;
+    }
+    // Largest relative error of rounding a weight: 4, 8 and 11 significant bits.
     static double weight_rounding(DType dtype) {
+        if (dtype == DType::fp8_e4m3) return 0x1p-4;
         return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::fp16 ? 0x1p-11 : 0;
     }
+    // What a weight may lose whatever its size: half the spacing of subnormal fp16 weights; of e4m3's, which are multiplied by
+    // 2^5 before; in bf16, what ex2.approx takes as zero (below 2^-126), relative to a maximum that lags behind by 2^8. Beside a
+    // sink all weights may be that small.
+    static double smallest_weight(const Attention& op) {
+        const DType dtype = weights_dtype(op);
+        if (dtype == DType::fp8_e4m3) return 0x1p-15;
+        if (is_fp8(op.k.dtype)) return 0x1p-25;  // beside codes weights may be fp16, whatever out is
+        return dtype == DType::fp16 ? 0x1p-25 : dtype == DType::bf16 ? 0x1p-118 : 0;
+    }
 
-    // What a weight may lose whatever its size: half the spacing of subnormal fp16 weights; in bf16, what ex2.approx takes
-    // as zero (below 2^-126), relative to a maximum that lags behind by 2^8. Beside a sink all weights may be that small.
     double smallest_, lse_ = 0;
     std::vector<double> relative_;
 };

@@ -1,8 +1,5 @@
 // Attention's wgmma kernels: tensor maps and launches.
-#include <algorithm>
-
-#include "kit/launch.h"
-#include "ops/attention/arguments.cuh"
+#include "ops/attention/wgmma_arguments.cuh"
 #include "ops/attention/wgmma_kernel.cuh"
 #include "ops/attention/wgmma_launch.h"
 
@@ -11,16 +8,12 @@ namespace {
 
 template <class T, bool kOptions, bool kRagged>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
-                     unsigned grid, Stream stream) {
+                     Context& context) {
     const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
     const kit::TensorMap k = box_map(op.k, 1, p.page_keys), v = box_map(op.v, 1, p.page_keys);
-    const kit::LaunchShape shape{.grid = grid,
-                                 .block = static_cast<unsigned>(config.tile.threads()),
-                                 .cluster = config.clustered ? static_cast<unsigned>(config.splits) : 1,
-                                 .dynamic_shared = static_cast<std::size_t>(config.tile.shared_bytes()),
-                                 .dependent = true};
+    const kit::LaunchShape shape = wgmma_shape(p, config, context.info());
     constexpr const char* kName = "attention_wgmma";
-    const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, stream, p, q, k, v); };
+    const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, context.stream(), p, q, k, v); };
     if constexpr (!kOptions && !kRagged) {
         using attention::kWgmmaKeyDim, attention::kWgmmaValueDim;
         if (config.tile.value_dim > 0)
@@ -53,24 +46,11 @@ void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attent
 void launch_attention_wgmma(const Attention& op, const attention::WgmmaConfig& config, float* partials,
                             const float* factors, Context& context) {
     attention::Problem problem(op);
-    AttentionParams p = parameters(op, problem, config.rows, config.splits);
-    if (partials != nullptr) set_partials(p, partials);
-    if (factors != nullptr) {
-        p.score_factors = factors, p.value_factors = factors + p.kv_heads;
-        problem.options = true;
-    }
-    p.clustered = config.clustered;
-    if (!op.cu_seqlens_q) set_near_heads(p, attention::near_heads(problem, context.info()));
-    p.page_keys = attention::box_keys(op, config.tile.keys());
-    p.hides_values = op.kv_lengths || op.key_mask || op.cu_seqlens_k;
-    p.blocks = static_cast<unsigned>(attention::blocks(problem, config));
-    // A cluster works once; a block alone goes on with other rows.
-    const unsigned grid =
-        config.clustered ? p.blocks : std::min(p.blocks, static_cast<unsigned>(context.info().sms));
-    p.dealt_blocks = static_cast<unsigned>(attention::dealt_blocks(problem, config, context.info()));
+    problem.options |= factors != nullptr;
+    const AttentionParams p = wgmma_parameters(op, problem, config, partials, factors, context.info());
     const bool bf16 = op.q.dtype == DType::bf16;
     const auto launch = [&](auto as_bf16, auto as_half) {
-        (bf16 ? as_bf16 : as_half)(p, op, config, grid, context.stream());
+        (bf16 ? as_bf16 : as_half)(p, op, config, context);
     };
     if (problem.ragged) {
         launch(launch_wgmma_as<kit::bf16, false, true>, launch_wgmma_as<kit::half, false, true>);

@@ -10,23 +10,28 @@ namespace weft::attention {
 // The head dims that kernels are compiled for: a call takes the next that holds its own, and the copy engine fills the
 // columns between them with zeros.
 inline constexpr int kWgmmaHeadDims[] = {64, 80, 96, 128, 192, 256};
-// Those of which three warpgroups compute, too; at 96 they gain nothing.
-constexpr bool three_compute(int head_dim) { return head_dim <= 80 || head_dim == 128; }
+// Those of which three warpgroups compute, too; at 96 they gain nothing, and of codes at 128 have too few registers.
+constexpr bool three_compute(int head_dim, bool codes) {
+    return head_dim <= 80 || (head_dim == 128 && !codes);
+}
 inline constexpr int kWgmmaOptionHeadDims[] = {64, 128, 256};      // with windows, a cap or sinks
 inline constexpr int kWgmmaRaggedHeadDims[] = {64, 80, 128, 256};  // of pages and packed sequences
 // Keys of up to so many columns whose values have up to so many (DeepSeek's), with none of these.
 inline constexpr int kWgmmaKeyDim = 192, kWgmmaValueDim = 128;
+// Where queries, keys and values are codes of fp8, which are multiplied as such.
+inline constexpr int kWgmmaCodeHeadDims[] = {64, 128};
 
 // What follows from the head dim that a kernel is compiled for.
 struct WgmmaTile {
     int head_dim = 0;
     int warpgroups = 2;  // that compute, 64 rows each
     int value_dim = 0;   // where values are narrower than keys
+    bool codes = false;  // of fp8; values come transposed, as the instruction wants its operands: see fp8.cuh
 
     constexpr int v_dim() const { return value_dim > 0 ? value_dim : head_dim; }
 
-    static constexpr int kColumns = kBoxColumns;
-    static constexpr int box_columns() { return kColumns; }
+    // That the copy engine brings at once: 128 bytes.
+    constexpr int box_columns() const { return codes ? 2 * kBoxColumns : kBoxColumns; }
 
     constexpr int threads() const { return 128 * (warpgroups + 1); }  // one warpgroup loads
     // Registers of a thread: at the launch, and as the loading warpgroup leaves them to the others.
@@ -41,15 +46,22 @@ struct WgmmaTile {
     constexpr int whole_rows(int group) const { return rows() / group * group; }
     // Scores in 64 registers beside few of output, in 48, 40 or 32 beside more; five slots of them must fit.
     constexpr int keys() const {
+        if (codes) return warpgroups > 2 ? 96 : 128;
         if (warpgroups > 2) return head_dim <= 64 ? 128 : head_dim <= 80 ? 96 : 80;
         if (value_dim > 0) return 128;
         return head_dim <= 128 ? 128 : head_dim <= 192 ? 80 : 64;
     }
     constexpr int slots() const { return value_dim > 0 ? 4 : 5; }  // key or value tiles in flight
-    constexpr int boxes() const { return (head_dim + kColumns - 1) / kColumns; }
-    constexpr int value_boxes() const { return (v_dim() + kColumns - 1) / kColumns; }
+    constexpr int boxes() const { return (head_dim + box_columns() - 1) / box_columns(); }
+    constexpr int value_boxes() const { return (v_dim() + box_columns() - 1) / box_columns(); }
     constexpr int box_bytes() const { return keys() * 128; }
-    constexpr int slot_bytes() const { return boxes() * box_bytes(); }
+    // Transposed values: a column's 128 keys from the tile's first on, of which those beyond its last count for nothing.
+    constexpr bool transposed_values() const { return codes; }
+    constexpr int transposed_bytes() const { return v_dim() * 128; }
+    constexpr int slot_bytes() const {
+        const int of_keys = boxes() * box_bytes();
+        return transposed_values() && transposed_bytes() > of_keys ? transposed_bytes() : of_keys;
+    }
     // Values that are narrower than keys have slots of their own, every other one.
     constexpr int slot_offset(int slot) const {
         return value_dim == 0 ? slot * slot_bytes()
@@ -82,6 +94,8 @@ struct WgmmaConfig {
     bool merged() const { return splits > 1 && !clustered; }
 };
 
+// What neither of the kernels takes whose tiles these are, in 16 bits and in codes.
+const char* decline_tiles(const Attention& op, const DeviceInfo& device);
 const char* decline_wgmma(const Attention& op, const DeviceInfo& device);
 WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device);
 std::int64_t blocks(const Problem& problem, const WgmmaConfig& config);

@@ -27,7 +27,7 @@ __device__ __forceinline__ void load_queries(const WgmmaShared<kTile>& shared, c
     const int token = block.first_query + block.row_block * (p.block_rows / p.group);
     for (int box = 0; box < kTile.boxes(); ++box) {
         char* to = shared.queries_of(n) + box * kTile.query_box_bytes();
-        const int at[] = {box * WgmmaTile::kColumns, block.kv_head * p.group, token, block.batch};
+        const int at[] = {box * kTile.box_columns(), block.kv_head * p.group, token, block.batch};
         if (!p.clustered) {
             kit::tma_load(to, queries, landed, at);
         } else if (box % 2 == block.split) {
@@ -86,7 +86,7 @@ template <class T, bool kOptions, WgmmaTile kTile>
 __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
                                        const AttentionParams& p, const AttentionBlock& block,
                                        const KeyTiles& tiles, int n, const kit::Turns& turns, int group_row,
-                                       int row) {
+                                       int row, const ScoreScale& scale) {
     const KeyBounds bounds = key_bounds<kOptions>(p, block, row, 64);
     const auto wait = [&](const kit::Mbarrier* ready, int item) {
         kit::mbarrier_wait(const_cast<kit::Mbarrier*>(ready) + item % kTile.slots(), shared.parity(item));
@@ -102,18 +102,20 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
         return kTile.short_of_registers() ? kit::warp_uniform(kit::anew(offset)) : offset;
     };
     float s[kTile.keys() / 2];
-    uint32_t weights[kTile.keys() / 16][4];
+    TileProducts<kTile> products;
+    uint32_t weights[kTile.keys() / kit::kWgmmaDepth<T>][4];
     const auto weigh_tile = [&]<bool kFirst>(std::bool_constant<kFirst>, int key, bool may_hide) {
-        if (kOptions && p.score_factors != nullptr) {
-            const float factor = p.score_factors[block.kv_head];
+        const auto multiply = [&](float factor) {
 #pragma unroll
             for (float& score : s) score *= factor;
-        }
+        };
+        if (kOfCodes<T> && scale.within != 1) multiply(scale.within);
+        if (kOptions && p.score_factors != nullptr) multiply(p.score_factors[block.kv_head]);
         if (kOptions && p.capped) cap_scores(s, p.cap_factor);
         if (may_hide && (key + kTile.keys() > bounds.all_end || (kOptions && key < bounds.all_first) ||
                          p.key_mask != nullptr))
             hide_scores<kOptions>(s, p, block, row, key);
-        weigh<T, kFirst>(weights, s, state, p.scale_log2);
+        weigh<T, kFirst>(weights, s, state, scale.log2);
     };
 
     // Of the block's tiles those that any of these rows sees come first.
@@ -144,14 +146,14 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
             turns.wait();
             kit::wgmma_fence();
             issue_scores<T, kTile>(s, shared.queries + own_queries, shared.slot(keys));
-            issue_values<T>(state, weights, shared.slot(values));
+            issue_values<T, kTile>(products.of(state), weights, shared.slot(values));
             turns.give();
             wait_values(keys + 1);
             kit::wgmma_wait<1>();
             release(keys);
             kit::wgmma_wait<0>();
             kit::wgmma_hold(s);
-            kit::wgmma_hold(state.out);
+            products.take(state);
             release(values);
             weigh_tile(std::false_type(), key, may_hide);
         };
@@ -164,9 +166,9 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
     if (item < end) {
         const int values = item + 1;
         kit::wgmma_fence();
-        issue_values<T>(state, weights, shared.slot(values));
+        issue_values<T, kTile>(products.of(state), weights, shared.slot(values));
         kit::wgmma_wait<0>();
-        kit::wgmma_hold(state.out);
+        products.take(state);
         release(values);
         item += 2;
     }
@@ -177,7 +179,8 @@ __device__ __forceinline__ void attend(WgmmaState<kTile>& state, const WgmmaShar
 // four in a row, and the four lanes of a row store 32 bytes at once.
 template <class T, WgmmaTile kTile>
 __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const AttentionParams& p,
-                                           const AttentionBlock& block, int group, float factor) {
+                                           const AttentionBlock& block, int group, float factor,
+                                           float scale_log2, float shift) {
     const int lane = static_cast<int>(threadIdx.x) % 32, odd = lane % 2;
     const int block_row = block.row_block * p.block_rows, end = min(p.block_rows, block.rows - block_row);
 #pragma unroll
@@ -187,7 +190,7 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const
         const float l = state.l[h], inverse = l == 0.0f ? 0.0f : factor / l;
         if (p.lse != nullptr && lane % 4 == 0 && stored) {
             p.lse[block.row_offset(p, p.lse_stride, block_row + row)] =
-                (state.m[h] * p.scale_log2 + log2f(l)) * 0.693147180559945309f;
+                (state.m[h] * scale_log2 + log2f(l) - shift) * 0.693147180559945309f;
         }
         const int first = 8 * odd + lane % 4 / 2 * 4, end_column = stored ? p.v_dim - first : 0;
         T* to = static_cast<T*>(p.out) + block.row_offset(p, p.out_stride, block_row + row) + first;
@@ -210,7 +213,8 @@ __device__ __forceinline__ void store_rows(const WgmmaState<kTile>& state, const
 // The same rows in fp32, for the merge.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, const AttentionParams& p,
-                                              const AttentionBlock& block, int group, float factor) {
+                                              const AttentionBlock& block, int group, float factor,
+                                              float scale_log2, float shift) {
     const int lane = static_cast<int>(threadIdx.x) % 32, block_row = block.row_block * p.block_rows;
     const std::int64_t base = block.partial_row(p);
 #pragma unroll
@@ -218,7 +222,7 @@ __device__ __forceinline__ void store_partial(const WgmmaState<kTile>& state, co
         const int inside = group * 64 + wgmma_row(h), row = block_row + inside;
         if (inside >= p.block_rows || row >= block.rows) continue;
         const float l = state.l[h], inverse = l == 0.0f ? 0.0f : factor / l;
-        if (lane % 4 == 0) p.partial_lse[base + row] = state.m[h] * p.scale_log2 + log2f(l);
+        if (lane % 4 == 0) p.partial_lse[base + row] = state.m[h] * scale_log2 + log2f(l) - shift;
         float* to = p.partial + (base + row) * p.v_dim;
 #pragma unroll
         for (int i = 2 * h; i < kTile.v_dim() / 2; i += 4) {
@@ -245,7 +249,8 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
         }
     }
     shared.wait_queries(n);
-    attend<T, kOptions>(state, shared, p, block, tiles, n, turns, group * 64, row);
+    const ScoreScale scale = score_scale<T>(p, block);
+    attend<T, kOptions>(state, shared, p, block, tiles, n, turns, group * 64, row, scale);
 #pragma unroll
     for (float& l : state.l) {
         l += kit::shuffle_xor(l, 1);
@@ -253,14 +258,23 @@ __device__ __forceinline__ void compute_rows(const WgmmaShared<kTile>& shared, c
     }
     // What a block has read of its sequence it keeps.
     const auto here = [&] { return kRagged ? block : block.again(p); };
-    const float factor = kOptions && p.value_factors != nullptr ? p.value_factors[block.kv_head] : 1.0f;
+    constexpr bool kFactors = kOptions || kOfCodes<T>;
+    const float factor = kFactors && p.value_factors != nullptr ? p.value_factors[block.kv_head] : 1.0f;
     if (p.clustered && group != block.split) {
         hand_over(state, shared, tiles, block.split);
     } else if (p.splits > 1 && !p.clustered) {
-        store_partial(state, p, here(), group, factor);
+        store_partial(state, p, here(), group, factor, scale.log2, kWeightShift<T>);
     } else {
-        if (p.clustered) take_over(state, shared, p, tiles);
-        store_rows<T>(state, p, here(), group, factor);
+        if (p.clustered) take_over(state, shared, tiles, scale.log2);
+        const auto store = [&](auto of) {
+            store_rows<std::remove_pointer_t<decltype(of)>>(state, p, here(), group, factor, scale.log2,
+                                                            kWeightShift<T>);
+        };
+        if constexpr (kOfCodes<T>) {
+            kit::with_one_of<kit::bf16, kit::half>(p.out_dtype, store);
+        } else {
+            store(static_cast<T*>(nullptr));
+        }
     }
 }
 
@@ -278,7 +292,7 @@ __global__ void __launch_bounds__(kWgmmaThreads<kWarpgroups>, 1)
     attention_wgmma(const AttentionParams p, const __grid_constant__ kit::TensorMap queries,
                     const __grid_constant__ kit::TensorMap keys,
                     const __grid_constant__ kit::TensorMap values) {
-    constexpr WgmmaTile kTile{kHeadDim, kWarpgroups, kValueDim};
+    constexpr WgmmaTile kTile{kHeadDim, kWarpgroups, kValueDim, kOfCodes<T>};
     const WgmmaShared<kTile> shared;
     if (threadIdx.x == 0) {
         kit::tma_prefetch(queries);

@@ -59,7 +59,7 @@ __device__ __forceinline__ void hand_over(const WgmmaState<kTile>& state, const 
 
 template <WgmmaTile kTile>
 __device__ __forceinline__ void take_over(WgmmaState<kTile>& state, const WgmmaShared<kTile>& shared,
-                                          const AttentionParams& p, const KeyTiles& tiles) {
+                                          const KeyTiles& tiles, float scale_log2) {
     const HandedSums<kTile> here{shared, tiles.end_item()};
     float keep[2], take[2];
 #pragma unroll
@@ -72,8 +72,8 @@ __device__ __forceinline__ void take_over(WgmmaState<kTile>& state, const WgmmaS
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 const float top = fmaxf(state.m[h], m[h]);
-                keep[h] = maximum_shift(state.m[h], top, p.scale_log2);
-                take[h] = maximum_shift(m[h], top, p.scale_log2);
+                keep[h] = maximum_shift(state.m[h], top, scale_log2);
+                take[h] = maximum_shift(m[h], top, scale_log2);
                 state.m[h] = top;
                 state.l[h] = state.l[h] * keep[h] + l[h] * take[h];
             }

@@ -24,25 +24,34 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 WgmmaTile tile_of(const Problem& problem) {
     if (problem.narrow_values()) return {kWgmmaKeyDim, 2, kWgmmaValueDim};
-    const auto next = [&](const auto& compiled) {
-        return WgmmaTile{*std::ranges::lower_bound(compiled, static_cast<int>(problem.head_dim))};
+    const bool codes = problem.stored_bits == 8;
+    const auto next = [&](const auto& compiled) -> WgmmaTile {
+        return {.head_dim = *std::ranges::lower_bound(compiled, static_cast<int>(problem.head_dim)),
+                .codes = codes};
     };
+    if (codes) return next(kWgmmaCodeHeadDims);
     if (problem.ragged) return next(kWgmmaRaggedHeadDims);
     return problem.options ? next(kWgmmaOptionHeadDims) : next(kWgmmaHeadDims);
 }
 
 }  // namespace
 
-const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
+const char* decline_tiles(const Attention& op, const DeviceInfo& device) {
     const Problem problem(op);
-    // So that flash_mma or flash_wide takes whatever this one takes.
-    if (const char* why = problem.narrow_values() ? decline_wide(op, device) : decline(op, device))
-        return why;
     if (device.arch < 90 || device.arch >= 100) return "wgmma is an instruction of SM 9.0 alone";
     if (const char* why = decline_boxes(op, device)) return why;
     if (problem.group < 1 || problem.group > WgmmaTile{}.rows())
         return "one to 128 query heads a key head are packed into rows";
     if (op.key_limits) return "key_limits are no part of this kernel";
+    return nullptr;
+}
+
+const char* decline_wgmma(const Attention& op, const DeviceInfo& device) {
+    const Problem problem(op);
+    // So that flash_mma or flash_wide takes whatever this one takes.
+    if (const char* why = problem.narrow_values() ? decline_wide(op, device) : decline(op, device))
+        return why;
+    if (const char* why = decline_tiles(op, device)) return why;
     if (problem.narrow_values()) {
         if (!kHalf.contains(op.k.dtype)) return "keys and values of this kernel are bf16 or fp16";
         if (problem.head_dim > kWgmmaKeyDim || problem.v_dim > kWgmmaValueDim)
@@ -61,7 +70,7 @@ std::int64_t blocks(const Problem& problem, const WgmmaConfig& config) {
 }
 
 int near_heads(const Problem& problem, const DeviceInfo& device) {
-    const std::int64_t bytes = 4 * problem.keys * problem.head_dim,
+    const std::int64_t bytes = problem.stored_bits / 4 * problem.keys * problem.head_dim,
                        all = std::max<std::int64_t>(problem.heads, 1);
     const std::int64_t most =
         std::clamp<std::int64_t>(device.l2_bytes / std::max<std::int64_t>(bytes, 1), 1, all);
@@ -101,9 +110,11 @@ WgmmaConfig choose_wgmma(const Problem& problem, const DeviceInfo& device) {
         best = expected;
         config.splits = static_cast<int>(splits), config.clustered = false;
     }
-    if (config.splits > 1 || !three_compute(config.tile.head_dim) || problem.options || problem.ragged)
+    if (config.splits > 1 || !three_compute(config.tile.head_dim, config.tile.codes) || problem.options ||
+        problem.ragged)
         return config;
-    WgmmaConfig of_three{WgmmaTile{config.tile.head_dim, 3}};
+    WgmmaConfig of_three{config.tile};
+    of_three.tile.warpgroups = 3;
     of_three.rows = of_three.tile.whole_rows(static_cast<int>(problem.group));
     // Causal rows are dealt evenly, and see half of the keys, of their own tokens more than half.
     const bool causal = problem.window.right == 0;

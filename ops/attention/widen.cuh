@@ -36,10 +36,7 @@ __global__ void __launch_bounds__(kWidenThreads) attention_widen(const WidenPara
     kit::dependents_launch();
     const WidenTensor& t = p.tensor[blockIdx.y];
     const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kWidenThreads + threadIdx.x;
-    if (blockIdx.y == 0 && thread < p.heads) {
-        p.factors[thread] = p.codes.scores(static_cast<int>(thread));
-        p.factors[p.heads + thread] = p.codes.values(static_cast<int>(thread));
-    }
+    if (blockIdx.x == 0 && blockIdx.y == 0) store_factors(p.codes, p.factors, p.heads);
     if (t.from == nullptr) return;
     for (std::int64_t i = thread; i < t.eights; i += static_cast<std::int64_t>(gridDim.x) * kWidenThreads) {
         const unsigned row = t.by_row.quotient(static_cast<unsigned>(i)), line = t.by_heads.quotient(row),

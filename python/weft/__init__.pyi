@@ -104,6 +104,7 @@ def attention(
     window_left: int = -1,
     window_right: int = -1,
     softcap: float = 0.0,
+    fp8_weights: bool = False,
     out: _Array | None = None,
     lse: None = None,
     out_dtype: _DType | None = None,
@@ -148,6 +149,8 @@ def attention(
         window_left: Keys before its position that a query sees; -1: all.
         window_right: Keys after its position that a query sees; -1: all.
         softcap: Scores become softcap tanh(score / softcap) before masks; 0: none.
+        fp8_weights: Q, k and v in fp8: the weights of the softmax may be rounded to e4m3, and products
+            summed as tensor cores sum fp8, as FlashAttention 3's fp8 forward does (faster, less exact).
         out: [batch q_tokens kv_heads*group v_dim] fp32, bf16, fp16. Zeros where no key is seen. Its dtype
             goes by that of q.
         lse: [batch kv_heads*group q_tokens] fp32. Natural logarithm of the sum of exp(x) and exp(sink);
@@ -167,7 +170,11 @@ def attention(
         first term what its tanh does, and adds 10 eps32 softcap of its own, A = 1/sum_j w_j e^(-d_j)
         the error of the sum (a sink is one of its terms, without the first part of d_j), and h = half
         an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) may
-        be zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype.
+        be zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype;
+        fp8_weights: h has 2^-4 in place of that half ulp, weights below 2^-15 of the largest may be
+        zero, and for what tensor cores lose of fp8's sums d_j grows by 2^-9 scale sum_d |q_d k_jd| for
+        each 128 columns begun, h by 2^-9, and beyond 128 columns the whole by 2^-8 of the largest
+        partial sum for each 32 keys.
     Replaces: FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces
         scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows
         and key lengths as flash_attn_func has them, pages (arXiv:2309.06180) and packed sequences as
@@ -197,6 +204,7 @@ def attention(
     window_left: int = -1,
     window_right: int = -1,
     softcap: float = 0.0,
+    fp8_weights: bool = False,
     out: _Array | None = None,
     lse: _Array | bool | None = None,
     out_dtype: _DType | None = None,
