@@ -169,12 +169,11 @@ def attention(
         |q_d k_jd| + 4 |x_j - m| + 2 |m| + 8) the error of a score, of which a soft cap passes on of the
         first term what its tanh does, and adds 10 eps32 softcap of its own, A = 1/sum_j w_j e^(-d_j)
         the error of the sum (a sink is one of its terms, without the first part of d_j), and h = half
-        an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16) or 2^-118 (bf16) may
-        be zero; fp32: the same without the rounding of p; fp8 q: p is rounded to out's dtype;
-        fp8_weights: h has 2^-4 in place of that half ulp, weights below 2^-15 of the largest may be
-        zero, and for what tensor cores lose of fp8's sums d_j grows by 2^-9 scale sum_d |q_d k_jd| for
-        each 128 columns begun, h by 2^-9, and beyond 128 columns the whole by 2^-8 of the largest
-        partial sum for each 32 keys.
+        an ulp of the dtype + eps32 (kv_tokens/4 + 32); weights below 2^-25 (fp16, and beside fp8 keys)
+        or 2^-118 (bf16) may be zero; fp32: the same without the rounding of p; fp8 q: p is rounded to
+        out's dtype; fp8_weights: h has 2^-4 in place of that half ulp, weights below 2^-15 of the
+        largest may be zero, and for what tensor cores lose of fp8's sums d_j grows by 2^-9 scale sum_d
+        |q_d k_jd| for each 128 columns begun, h by 2^-9.
     Replaces: FlashAttention-2 (arXiv:2307.08691) and online softmax (arXiv:1805.02867); replaces
         scaled_dot_product_attention with full, causal and key-padding masks, MHA, GQA and MQA; windows
         and key lengths as flash_attn_func has them, pages (arXiv:2309.06180) and packed sequences as
