@@ -18,7 +18,7 @@ struct FuzzOptions {
     std::uint64_t seed = 0;
     std::optional<Values> values;  // absent: all kinds in turn
     std::string implementation;    // empty: in turn all that accept the case
-    int draws = 2000;  // at most, until the implementation takes one: some take one in two hundred
+    int draws = 10000;  // at most, until the implementation takes one: some take one in fifteen hundred
     GenerateLimits limits;
     int most_failures = 5;  // stops after so many
     std::function<void(int done)> progress = nullptr;
