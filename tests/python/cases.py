@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from weft._op import OPS, PACKED, Op
 
 # Ops of which some results have a shape that only these inputs say; without them there is the destination form alone.
-SHAPED_BY = {"copy": "x", "scale_layout": "linear"}
+SHAPED_BY = {"attention": "q", "copy": "x", "scale_layout": "linear"}
 # And those of whose shaping input an axis is a product of sizes.
 HAVE_PRODUCTS = {"attention": slice(2, 3), "qkv_split_rope": slice(None)}  # where in the first input's shape
 
