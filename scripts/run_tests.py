@@ -5,16 +5,21 @@ where the time went. The last line is the sum. The exit code is 0 only if nothin
 
 What passed is kept in .weft/results by the content of all that it depends on, and not run again until some of that
 changes. --all runs everything regardless.
+
+After an hour nothing begins that tests once more, with another tool, what has been tested: the sanitizers' builds,
+planted faults, clang-tidy. The end says what there was no time for.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
 
 from testing import schedule
+from testing.deadline import Deadline
 from testing.results import Results
 from testing.schedule import Done
 from testing.suite import CORES, ROOT, Count, Suite
@@ -38,9 +43,13 @@ def report(done: Done) -> None:
     if done.left_out:
         say(f"{suite.what}: not run, because {done.left_out} failed")
         return
+    if not done.begun:
+        say(f"{suite.what}: no time")
+        return
     kept = f", {done.kept} of {done.parts} parts kept" if done.parts > 1 and done.kept else ""
     time_taken = "kept" if done.kept == done.parts and done.kept else f"{done.seconds:.0f} s{kept}"
-    say(f"{suite.what}: {count} ({time_taken})")
+    late = f", no time for {done.late} of {done.parts} parts" if done.late else ""
+    say(f"{suite.what}: {count}{late} ({time_taken})")
     log = LOGS / f"test-{suite.name}.log"
     if count.failed:
         print("".join(log.read_text(errors="replace").splitlines(keepends=True)[-60:]))
@@ -85,6 +94,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--thorough", action="store_true", help="plant every fault, not one of each kind or a sample"
     )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="begin nothing more after so many that can be left out (default: 60; of chosen suites: no end)",
+    )
+    parser.add_argument(
+        "--after",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="what setting up took, a part of the minutes",
+    )
     parser.add_argument("--list", action="store_true", help="name the suites and end")
     parser.add_argument("--sources", action="store_true", help="name the C++ sources and end")
     return parser.parse_args()
@@ -104,7 +125,10 @@ def main() -> int:
     if options.sources:
         print("\n".join(sources()))
         return 0
-    known = suites(thorough=options.thorough)
+    limit = math.inf if options.only or options.thorough or options.all else 60
+    minutes = limit if options.minutes is None else options.minutes
+    deadline = Deadline(60 * minutes - options.after)
+    known = suites(thorough=options.thorough, deadline=deadline)
     wanted = options.only or []
     chosen = [suite for word in wanted for suite in named(word, known)] or known
     if options.quick:
@@ -120,13 +144,19 @@ def main() -> int:
         CORES,
         lambda suite: schedule.run_suite(suite, results, LOGS / f"test-{suite.name}.log"),
         report,
-        watch,
+        watch=watch,
+        deadline=deadline,
     )
     total = Count()
     for done in ended:
         total += done.count
     say(where_time_went(ended, time.monotonic() - start))
-    failed = [done.suite.name for done in ended if done.count.failed or done.left_out]
+    failed = [done.suite.name for done in ended if not done.passed]
+    late = [done.suite.name for done in ended if done.late or not done.begun]
+    if late:
+        print(
+            f"no time in {minutes:g} minutes: {', '.join(late)}; go on: ./weft test --only {' '.join(late)}"
+        )
     if failed:
         print(f"failed: {', '.join(failed)}; again: ./weft test --only {' '.join(failed)}")
     print(total)

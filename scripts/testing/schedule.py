@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from testing.deadline import Deadline
 from testing.keys import forget
 from testing.results import Results
 from testing.suite import Count, Parts, Suite
@@ -26,7 +27,14 @@ class Done:
     seconds: float = 0
     parts: int = 0
     kept: int = 0  # parts whose stored result holds
+    late: int = 0  # parts that there was no time for
+    begun: bool = True
     left_out: str = ""  # the failed suite that it needs
+
+    @property
+    def passed(self) -> bool:
+        """Nothing has failed; there may have been no time for some."""
+        return not self.count.failed and not self.left_out
 
 
 def keys_after(suite: Suite) -> Parts:
@@ -48,9 +56,11 @@ def run_suite(suite: Suite, results: Results, log: Path) -> Done:
         done.parts, done.kept = len(keys), len(keys) - len(pending)
         after = keys_after(suite) if pending else {}
         for part, key in keys.items():
-            count = stored[part] or found.get(
-                part, Count(failed=1)
-            )  # a part that says nothing has not passed
+            # A part that says nothing has not passed.
+            count = stored[part] or found.get(part, Count(failed=1))
+            if count is None:
+                done.late += 1
+                continue
             if part in pending and after.get(part) == key:
                 results.keep(suite.name, part, key, count)
             done.count += count
@@ -67,14 +77,23 @@ def run_all(
     cores: int,
     run: Callable[[Suite], Done],
     report: Callable[[Done], None],
+    *,
     watch: Callable[[list[str]], None] = lambda names: None,
+    deadline: Deadline | None = None,
 ) -> list[Done]:
-    """`report` is called for each suite that ends, `watch` with the names of those that run."""
+    """`report` is called for each suite that ends, `watch` with the names of those that run.
+
+    An optional suite does not begin behind the deadline, nor does what needs one that had no time.
+    """
     waiting = list(suites)
     chosen = {suite.name for suite in waiting}
     ended: dict[str, Done] = {}
     running: dict[Future[Done], Suite] = {}
     most = max(cores, 2)
+
+    def is_late(suite: Suite, needs: list[str]) -> bool:
+        passed = deadline is not None and deadline.passed()
+        return suite.optional and (passed or any(not ended[name].begun for name in needs if name in ended))
 
     def has_room(suite: Suite) -> bool:
         return len(running) < most and not (suite.wide and any(other.wide for other in running.values()))
@@ -87,14 +106,13 @@ def run_all(
         while waiting or running:
             for suite in list(waiting):
                 needs = [name for name in suite.needs if name in chosen]
-                lost = [
-                    name
-                    for name in needs
-                    if name in ended and (ended[name].count.failed or ended[name].left_out)
-                ]
+                lost = [name for name in needs if name in ended and not ended[name].passed]
                 if lost:
                     waiting.remove(suite)
                     end(Done(suite, left_out=lost[0]))
+                elif is_late(suite, needs):
+                    waiting.remove(suite)
+                    end(Done(suite, begun=False))
                 elif has_room(suite) and all(name in ended for name in needs):
                     waiting.remove(suite)
                     running[pool.submit(run, suite)] = suite

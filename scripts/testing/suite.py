@@ -32,6 +32,9 @@ class Count:
         return text + (f", {self.skipped} skipped" if self.skipped else "")
 
 
+# What running some parts came to; None where there was no time for one.
+Counts = Mapping[str, Count | None]
+
 # The parts of a suite that can be run, and kept, by themselves: name -> the key of all that it depends on; None is
 # run every time.
 Parts = Mapping[str, str | None]
@@ -44,11 +47,12 @@ class Suite:
 
     name: str
     what: str
-    run: Callable[[Path, Sequence[str]], dict[str, Count]]  # a log to write to, parts -> their counts
+    run: Callable[[Path, Sequence[str]], Counts]  # a log to write to, parts
     parts: Callable[[], Parts] = lambda: {WHOLE: None}
     needs: tuple[str, ...] = ()
     wide: bool = False  # keeps every core busy
     quick: bool = False
+    optional: bool = False  # left out where the time is up
 
 
 def call(
@@ -78,7 +82,7 @@ def one(status: int) -> Count:
     return Count(passed=1) if status == 0 else Count(failed=1)
 
 
-def whole(run: Callable[[Path], Count]) -> Callable[[Path, Sequence[str]], dict[str, Count]]:
+def whole(run: Callable[[Path], Count]) -> Callable[[Path, Sequence[str]], Counts]:
     """A suite without parts."""
     return lambda log, _parts: {WHOLE: run(log)}
 

@@ -6,22 +6,36 @@ import csv
 import fnmatch
 import functools
 import json
+import math
 import random
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from instrument import record
 from instrument.area import PARTS, area
 from instrument.build import Build
 
 from testing import keys, tidy
-from testing.suite import CORES, ROOT, WHOLE, Count, Parts, Suite, beside_python, call, one, read_junit, whole
+from testing.deadline import Deadline, each
+from testing.suite import (
+    ROOT,
+    WHOLE,
+    Count,
+    Counts,
+    Parts,
+    Suite,
+    beside_python,
+    call,
+    one,
+    read_junit,
+    whole,
+)
 
 BUILD = ROOT / "build"
 SANITIZERS = ("asan", "tsan")
@@ -74,25 +88,34 @@ def ctest_parts(preset: str) -> Parts:
     return parts or {WHOLE: None}
 
 
-def ctest(preset: str) -> Callable[[Path, Sequence[str]], dict[str, Count]]:
-    def run(log: Path, parts: Sequence[str]) -> dict[str, Count]:
-        folder = BUILD / preset
-        shutil.rmtree(folder / "results", ignore_errors=True)
-        report = folder / "ctest.xml"
-        report.unlink(missing_ok=True)
-        chosen = "|".join(map(re.escape, parts))
-        command = ["ctest", "--preset", preset, "-j", str(CORES), "-R", f"^({chosen})$"]
-        status = call([*command, "--output-junit", str(report)], log)
-        entries = ElementTree.parse(report).getroot().findall("testcase") if report.exists() else []
-        if not entries:
-            return {part: one(status or 1) for part in parts}
-        found = {}
-        for entry in entries:
-            name, ended_well = str(entry.get("name")), entry.get("status") == "run"
-            inner = read_junit(folder / "results" / f"{name}.xml")
-            if inner is None or (inner.failed == 0 and not ended_well):
-                inner = Count(failed=1)  # it ended before its last test, or broke after it
-            found[name] = inner
+def run_entry(preset: str, name: str) -> tuple[Count, str]:
+    """The counts of one of ctest's entries, and what it printed."""
+    done = subprocess.run(
+        ["ctest", "--preset", preset, "-R", f"^{re.escape(name)}$"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    count = read_junit(BUILD / preset / "results" / f"{name}.xml")
+    if count is None or (count.failed == 0 and done.returncode != 0):
+        count = Count(failed=1)  # it ended before its last test, or broke after it
+    return count, done.stdout.decode(errors="replace")
+
+
+def ctest(preset: str, deadline: Deadline | None = None) -> Callable[[Path, Sequence[str]], Counts]:
+    """Its entries; where there is a deadline, those that can be begun in time. The log ends with those that failed."""
+
+    def run(log: Path, parts: Sequence[str]) -> Counts:
+        shutil.rmtree(BUILD / preset / "results", ignore_errors=True)
+        until = math.inf if deadline is None else deadline.halfway()
+        found: dict[str, Count | None] = {}
+        failed = []
+        with log.open("a") as output:
+            for name, done in each(lambda name: run_entry(preset, name), parts, until):
+                found[name] = done and done[0]
+                output.write(f"{name}: {'no time' if done is None else done[0]}\n")
+                output.flush()
+                if done is not None and done[0].failed:
+                    failed.append(done[1])
+            output.writelines(failed)
         return found
 
     return run
@@ -196,16 +219,16 @@ def coverage_parts(everything: bool) -> Parts:
     return parts
 
 
-def coverage(everything: bool) -> Callable[[Path, Sequence[str]], dict[str, Count]]:
+def coverage(everything: bool) -> Callable[[Path, Sequence[str]], Counts]:
     """Holds each op's ceiling; for what there is no time, that of the next run."""
 
-    def run(log: Path, ops: Sequence[str]) -> dict[str, Count]:
+    def run(log: Path, ops: Sequence[str]) -> Counts:
         until = time.monotonic() + COVERAGE_SECONDS
-        found: dict[str, Count] = {}
+        found: dict[str, Count | None] = {}
         for op in random.sample(list(ops), len(ops)):
             in_time = everything or not record.too_long(op, until)
             command = [sys.executable, str(ROOT / "scripts/coverage"), op]
-            found[op] = one(call(command, log)) if in_time else Count()
+            found[op] = one(call(command, log)) if in_time else None
             if not in_time:
                 with log.open("a") as output:
                     output.write(f"{op}: no time was left\n")
@@ -268,8 +291,11 @@ def script(name: str, what: str, *arguments: str, needs: tuple[str, ...] = ()) -
     return Suite(name, what, whole(lambda log: one(call(command, log))), needs=needs)
 
 
-def suites(*, thorough: bool) -> list[Suite]:
-    """In the order in which they start. The long ones that wait for nothing else come first."""
+def suites(*, thorough: bool, deadline: Deadline) -> list[Suite]:
+    """In the order in which they start. The long ones that wait for nothing else come first.
+
+    Optional is what tests once more, with another tool, what the plain suites test.
+    """
     found = [
         Suite("build", "release build, headers alone", whole(build("release")), quick=True, wide=True),
         Suite(
@@ -279,11 +305,11 @@ def suites(*, thorough: bool) -> list[Suite]:
     ]  # fmt: skip
     for preset in SANITIZERS:
         name = f"build-{preset}"
-        found.append(Suite(name, f"{preset} build", whole(build(preset)), wide=True))
+        found.append(Suite(name, f"{preset} build", whole(build(preset)), wide=True, optional=True))
         found.append(
             Suite(
-                preset, f"unit suites under {preset}", ctest(preset), functools.partial(ctest_parts, preset),
-                needs=(name,), wide=True,
+                preset, f"unit suites under {preset}", ctest(preset, deadline),
+                functools.partial(ctest_parts, preset), needs=(name,), wide=True, optional=True,
             )
         )  # fmt: skip
     return [
@@ -291,13 +317,15 @@ def suites(*, thorough: bool) -> list[Suite]:
         Suite("wheel", "the wheel, in fresh environments", whole(wheel),
               lambda: {WHOLE: keys.of_everything(without=keys.EVIDENCE)}, needs=("build",)),
         *pytest_suites(),
-        Suite("tidy", "clang-tidy", tidy.run, tidy.parts, needs=("build",), wide=True),
+        Suite("tidy", "clang-tidy", functools.partial(tidy.run, deadline=deadline), tidy.parts,
+              needs=("build",), wide=True, optional=True),
         Suite("mutations", "planted faults that the emulator must find", whole(planted(thorough)),
-              lambda: planted_parts(thorough), needs=("build", *(f"build-{name}" for name in SANITIZERS))),
+              lambda: planted_parts(thorough), optional=True,
+              needs=("build", *(f"build-{name}" for name in SANITIZERS))),
         Suite("coverage", "branches that the tests reach, of ops that have changed", coverage(thorough),
-              lambda: coverage_parts(thorough), needs=("build",), wide=True),
+              lambda: coverage_parts(thorough), needs=("build",), wide=True, optional=True),
         Suite("mutants", "faults by rule that the tests notice, a sample", whole(mutants(thorough)),
-              lambda: mutant_parts(thorough), needs=("build", "coverage"), wide=True),
+              lambda: mutant_parts(thorough), needs=("build", "coverage"), wide=True, optional=True),
         lint("format", "--dry-run", "-Werror", tool="clang-format", files=sources),
         lint("ruff", "check", "."),
         lint("ruff-format", "format", "--check", ".", tool="ruff"),

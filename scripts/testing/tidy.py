@@ -3,7 +3,6 @@ command, the tool or the configuration has changed."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import json
 import os
 import re
@@ -12,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testing import keys
-from testing.suite import CORES, ROOT, WHOLE, Count, Parts, beside_python
+from testing.deadline import Deadline, each
+from testing.suite import ROOT, WHOLE, Count, Counts, Parts, beside_python
 
 BUILD = ROOT / "build" / "release"
 # Kernels and the emulator speak CUDA and fibers, which the checks misread; tests repeat gtest's macros.
@@ -54,25 +54,28 @@ def parts() -> Parts:
     return result or {WHOLE: None}
 
 
-def check(tool: str, name: str) -> tuple[str, str, bool]:
-    """A source, what clang-tidy says, and whether that must be mended or is only worth a look."""
+def check(tool: str, name: str) -> tuple[str, bool]:
+    """What clang-tidy says of a source, and whether that must be mended or is only worth a look."""
     options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-error"]
     options += ["--extra-arg=-Wno-ignored-gch"]  # g++'s precompiled headers, which clang does not read
     command = [tool, "-p", str(BUILD), *options, name]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    return name, done.stdout + (done.stderr if done.returncode else ""), done.returncode != 0
+    return done.stdout + (done.stderr if done.returncode else ""), done.returncode != 0
 
 
-def run(log: Path, names: Sequence[str]) -> dict[str, Count]:
+def run(log: Path, names: Sequence[str], deadline: Deadline) -> Counts:
     tool = beside_python("clang-tidy")
     if tool is None:
         return {name: Count(skipped=1) for name in names}
-    found = {}
-    with concurrent.futures.ThreadPoolExecutor(CORES) as pool, log.open("a") as output:
-        for name, findings, wrong in pool.map(lambda name: check(tool, name), names):
+    found: dict[str, Count | None] = {}
+    with log.open("a") as output:
+        for name, said in each(lambda name: check(tool, name), names, deadline.halfway()):
+            if said is None:
+                found[name] = None
+                continue
+            findings, wrong = said
             output.write(findings)
             found[name] = Count(failed=1) if wrong else Count(passed=1)
-        output.write(
-            f"{len(names)} sources read, {sum(count.failed for count in found.values())} with findings\n"
-        )
+        counts = [count for count in found.values() if count is not None]
+        output.write(f"{len(counts)} sources read, {sum(count.failed for count in counts)} with findings\n")
     return found

@@ -4,9 +4,11 @@ that raise, faults that nothing found."""
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +16,9 @@ from typing import Any
 
 import pytest
 from testing import schedule, suites
+from testing.deadline import Deadline
 from testing.results import KEPT, Results
-from testing.suite import WHOLE, Count, Suite, read_junit
+from testing.suite import WHOLE, Count, Counts, Suite, read_junit
 
 from tests.emulator import mutate
 from tests.paths import ROOT, script
@@ -75,7 +78,7 @@ def test_every_python_test_is_in_a_suite(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(suites, "run_pytest", run_pytest)
     monkeypatch.setattr(suites, "call", lambda *_: 0)
-    for suite in suites.suites(thorough=False):
+    for suite in suites.suites(thorough=False, deadline=Deadline()):
         if suite.name.startswith("pytest-") or suite.name == "wheel":
             suite.run(tmp_path / "log", [WHOLE])
     found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
@@ -83,38 +86,35 @@ def test_every_python_test_is_in_a_suite(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class CTest:
-    """A ctest whose entries end as the test says: the status that ctest reports, and the entry's own report."""
+    """A ctest whose entries end as the test says: the status of its process, and the entry's own report."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, status: int = 0) -> None:
-        self.folder, self.status = folder / "release", status
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder / "release"
         self.folder.mkdir()
-        self.entries: dict[str, tuple[str, Sequence[str] | None]] = {}
-        self.command: Sequence[str] = ()
+        self.entries: dict[str, tuple[int, Sequence[str] | None]] = {}
         monkeypatch.setattr(suites, "BUILD", folder)
-        monkeypatch.setattr(suites, "call", self.call)
+        monkeypatch.setattr(suites, "subprocess", SimpleNamespace(run=self.run, DEVNULL=0, PIPE=0, STDOUT=0))
 
-    def call(self, command: Sequence[str], _log: Path) -> int:
-        self.command = command
-        if self.entries:
-            cases = [f'<testcase name="{name}" status="{at}"/>' for name, (at, _) in self.entries.items()]
-            Path(command[-1]).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
-        for name, (_, own) in self.entries.items():
-            if own is not None:
-                report_of(self.folder / "results" / f"{name}.xml", *own)
-        return self.status
+    def run(self, command: Sequence[str], **_: object) -> SimpleNamespace:
+        (name,) = [name for name in self.entries if re.fullmatch(command[-1], name)]
+        status, own = self.entries[name]
+        if own is not None:
+            report_of(self.folder / "results" / f"{name}.xml", *own)
+        return SimpleNamespace(returncode=status, stdout=f"what {name} printed\n".encode())
 
-    def __call__(self, *parts: str) -> dict[str, Count]:
-        return suites.ctest("release")(self.folder / "log", parts)
+    def __call__(self, *parts: str, deadline: Deadline | None = None) -> Counts:
+        return suites.ctest("release", deadline)(self.folder / "log", parts)
 
 
 def test_ctest_s_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ctest = CTest(tmp_path, monkeypatch, status=8)
+    ctest = CTest(tmp_path, monkeypatch)
     ctest.entries = {
-        "core": ("run", [PASSED, PASSED]),
-        "ops.rope": ("fail", [PASSED, FAILED]),
-        "ops.amax": ("fail", [PASSED]),  # it died behind its last test
-        "ops.copy": ("fail", None),  # it died in a test
-        "kit": ("run", None),  # it ended with 0 in a test
+        "core": (0, [PASSED, PASSED]),
+        "ops.rope": (8, [PASSED, FAILED]),
+        "ops.amax": (8, [PASSED]),  # it died behind its last test
+        "ops.copy": (8, None),  # it died in a test
+        "kit": (0, None),  # it ended with 0 in a test, or ctest has no such entry
+        "ops.copys": (0, [PASSED]),
     }
     assert ctest(*ctest.entries) == {
         "core": Count(passed=2),
@@ -122,17 +122,19 @@ def test_ctest_s_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "ops.amax": Count(failed=1),
         "ops.copy": Count(failed=1),
         "kit": Count(failed=1),
+        "ops.copys": Count(passed=1),
     }
-    asked = ctest.command[ctest.command.index("-R") + 1]
-    assert [name for name in ctest.entries if not re.fullmatch(asked, name)] == []
-    assert not re.fullmatch(asked, "ops.ropes")
+    log = (tmp_path / "release" / "log").read_text().splitlines()
+    assert len(log) == len(ctest.entries) + 4
+    assert set(log[-4:]) == {f"what {name} printed" for name in ("ops.rope", "ops.amax", "ops.copy", "kit")}
 
 
-@pytest.mark.parametrize("status", [0, 8])
-def test_a_ctest_that_reports_nothing_has_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
-    assert CTest(tmp_path, monkeypatch, status)("a", "b") == {"a": Count(failed=1), "b": Count(failed=1)}
+def test_a_report_of_an_earlier_run_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctest = CTest(tmp_path, monkeypatch)
+    ctest.entries = {"core": (0, [PASSED])}
+    assert ctest("core") == {"core": Count(passed=1)}
+    ctest.entries = {"core": (0, None)}
+    assert ctest("core") == {"core": Count(failed=1)}
 
 
 def test_a_suite_that_raises_has_failed(tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ def test_the_exit_code_of_a_run(
         return Suite(name, name, lambda log, parts: {WHOLE: count}, needs=needs)
 
     given = [suite("build"), suite("unit", "build"), suite("lint")]
-    monkeypatch.setattr(run_tests, "suites", lambda thorough: given)
+    monkeypatch.setattr(run_tests, "suites", lambda thorough, deadline: given)
     monkeypatch.setattr(run_tests, "LOGS", tmp_path)
     monkeypatch.setattr(run_tests, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["run_tests.py"])
@@ -198,6 +200,43 @@ def test_the_exit_code_of_a_run(
     again = re.search(r"again: \./weft test --only (.*)", capsys.readouterr().out)
     left_out = {"unit"} if "build" in failing else set()
     assert set(again[1].split() if again else ()) == failing | left_out, "what has not passed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "minutes"),
+    [
+        ((), 60),
+        (("--all",), math.inf),
+        (("--thorough",), math.inf),
+        (("--only", "lint"), math.inf),
+        (("--only", "lint", "--minutes", "5"), 5),
+        (("--minutes", "10", "--after", "90"), 8.5),
+    ],
+)
+def test_the_minutes_of_a_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: Sequence[str],
+    minutes: float,
+) -> None:
+    run_tests = script("run_tests.py")
+    given: list[float] = []
+
+    def suites(*, thorough: bool, deadline: Deadline) -> list[Suite]:
+        given.append((deadline.end - time.monotonic()) / 60)
+        late = Suite("lint", "lint", lambda log, parts: {"a": Count(passed=1), "b": None}, lambda: parts)
+        return [late]
+
+    parts: dict[str, str | None] = {"a": None, "b": None}
+    monkeypatch.setattr(run_tests, "suites", suites)
+    monkeypatch.setattr(run_tests, "LOGS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", *arguments])
+    assert run_tests.main() == 0
+    assert given == [pytest.approx(minutes, abs=0.1)]
+    out = capsys.readouterr().out
+    assert "lint: 1 passed, 0 failed, no time for 1 of 2 parts" in out
+    assert "go on: ./weft test --only lint\n" in out
 
 
 @pytest.fixture
