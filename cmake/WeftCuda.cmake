@@ -34,6 +34,8 @@ if(WEFT_CUDA STREQUAL "ON" OR (WEFT_CUDA STREQUAL "AUTO" AND WEFT_NVCC AND NOT W
   set(CMAKE_CUDA_ARCHITECTURES ${_architectures})
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2" CACHE STRING "")
   enable_language(CUDA)
+  # -isystem PATH: ccache makes it relative to the checkout, which it cannot do in the usual spelling, -isystem=PATH.
+  set(CMAKE_INCLUDE_SYSTEM_FLAG_CUDA "-isystem ")
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     # CMake 3.25 is older than nvcc 13 and does not know the flag.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")

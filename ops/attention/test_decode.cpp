@@ -122,7 +122,7 @@ TEST(AttentionDecode, ABlockGoesOnWithOtherRows) {
         "kv_lengths=int32[5] block_table=int32[5,17] out=bf16[1,9,4,80] causal=true softcap=9"};
     for (const char* line : lines) {
         for (const int sms : {1, 2}) {
-            if (test::kSeesRaces && sms > 1) break;  // a race is between threads of a block, and one shows it
+            if (kSeesRaces && sms > 1) break;  // a race is between threads of a block, and one shows it
             expect_right_on(sms, line, "slots", Values::special);
         }
     }

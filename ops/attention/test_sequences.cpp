@@ -122,7 +122,7 @@ TEST(AttentionSequences, OffsetsThatBreakTheRuleStayInside) {
     for (const auto& offsets : apart) run_with(offsets, true);
     // Sequences that share queries write the same rows, a race that the offsets ask for.
     const std::vector<std::int32_t> shared[] = {{3, 70, 9, 70}, {-5, 90, 10, 70}, {0, most, 1, 70}};
-    for (const auto& offsets : shared) run_with(offsets, !test::kSeesRaces);
+    for (const auto& offsets : shared) run_with(offsets, !kSeesRaces);
 }
 
 // What a sequence does not have is its neighbour's, which Hopper's copies bring along.

@@ -156,7 +156,7 @@ void expect_right(const std::string& implementation, const std::string& line, in
     for (const Values values : {Values::usual, Values::wide, Values::special, Values::rising}) {
         const Outcome outcome = verify(c, context, 7, values);
         EXPECT_TRUE(outcome.passed) << implementation << ": " << line << "\n" << outcome.why;
-        if (test::kSeesRaces) return;
+        if (kSeesRaces) return;
     }
 }
 

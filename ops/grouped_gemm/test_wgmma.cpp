@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ops/grouped_gemm/wgmma.h"
+#include "tests/ops/combined.h"
 #include "tests/ops/emulated.h"
 #include "weft/case.h"
 
@@ -121,37 +123,36 @@ TEST(GroupedGemmWgmma, EveryTileAloneAndInPairs) {
         const char *dtype, *scales;
         int k;
     };
-    for (const Kind& kind : {Kind{"bf16", "", 72}, Kind{"fp8_e4m3", "a_scale=fp32[1] ", 144},
-                             Kind{"fp8_e4m3", "b_block_scale=fp32[2,{},2] ", 144}}) {
-        const auto expect = [&](int m, int n, int tokens, const char* blocks, bool gated) {
-            const std::string b = fmt::format("={}[2,{},{}] ", kind.dtype, n, kind.k);
-            const std::string line = fmt::format("a={}[{},{}] b{}", kind.dtype, m, kind.k, b) +
-                                     (gated ? "up" + b : "") +
-                                     fmt::format(fmt::runtime(kind.scales), (n + 127) / 128) +
-                                     fmt::format("group_ends=int32[2] out=bf16[{},{}]", m, n);
-            const bool scaled = line.find("block_scale") != std::string::npos;
-            const std::string tiles = fmt::format("128x{} tiles", !scaled         ? tokens
-                                                                  : tokens == 192 ? 64
-                                                                                  : std::min(tokens, 128));
-            test::expect_right("grouped_gemm " + line, "wgmma",
-                               testing::AllOf(HasSubstr(tiles), HasSubstr(scaled ? "" : blocks)));
-        };
-        expect(1024, 64, 256, "single blocks", true);
-        expect(768, 64, 192, "single blocks", true);
-        expect(512, 64, 128, "single blocks", true);
-        expect(128, 64, 64, "single blocks", true);
-        expect(512, 256, 256, "pairs of blocks", true);
-        expect(384, 256, 192, "pairs of blocks", true);
-        expect(256, 256, 128, "pairs of blocks", true);
-        expect(128, 256, 64, "pairs of blocks", true);
-        expect(1024, 128, 256, "single blocks", false);
-        expect(768, 128, 192, "single blocks", false);
-        expect(512, 128, 128, "single blocks", false);
-        expect(256, 128, 64, "single blocks", false);
-        expect(512, 512, 256, "pairs of blocks", false);
-        expect(384, 512, 192, "pairs of blocks", false);
-        expect(256, 512, 128, "pairs of blocks", false);
-        expect(128, 512, 64, "pairs of blocks", false);
+    struct Shape {
+        int m, n, tokens;
+        const char* blocks;
+        bool gated;
+    };
+    const std::vector<Kind> kinds = {{"bf16", "", 72},
+                                     {"fp8_e4m3", "a_scale=fp32[1] ", 144},
+                                     {"fp8_e4m3", "b_block_scale=fp32[2,{},2] ", 144}};
+    const std::vector<Shape> shapes = {
+        {1024, 64, 256, "single blocks", true},    {768, 64, 192, "single blocks", true},
+        {512, 64, 128, "single blocks", true},     {128, 64, 64, "single blocks", true},
+        {512, 256, 256, "pairs of blocks", true},  {384, 256, 192, "pairs of blocks", true},
+        {256, 256, 128, "pairs of blocks", true},  {128, 256, 64, "pairs of blocks", true},
+        {1024, 128, 256, "single blocks", false},  {768, 128, 192, "single blocks", false},
+        {512, 128, 128, "single blocks", false},   {256, 128, 64, "single blocks", false},
+        {512, 512, 256, "pairs of blocks", false}, {384, 512, 192, "pairs of blocks", false},
+        {256, 512, 128, "pairs of blocks", false}, {128, 512, 64, "pairs of blocks", false}};
+    for (const auto& [kind, shape] : test::combined(kinds, shapes)) {
+        const auto [m, n, tokens, blocks, gated] = shape;
+        const std::string b = fmt::format("={}[2,{},{}] ", kind.dtype, n, kind.k);
+        const std::string line = fmt::format("a={}[{},{}] b{}", kind.dtype, m, kind.k, b) +
+                                 (gated ? "up" + b : "") +
+                                 fmt::format(fmt::runtime(kind.scales), (n + 127) / 128) +
+                                 fmt::format("group_ends=int32[2] out=bf16[{},{}]", m, n);
+        const bool scaled = line.find("block_scale") != std::string::npos;
+        const std::string tiles = fmt::format("128x{} tiles", !scaled         ? tokens
+                                                              : tokens == 192 ? 64
+                                                                              : std::min(tokens, 128));
+        test::expect_right("grouped_gemm " + line, "wgmma",
+                           testing::AllOf(HasSubstr(tiles), HasSubstr(scaled ? "" : blocks)));
     }
 }
 
@@ -207,15 +208,13 @@ TEST(GroupedGemmWgmma, EveryEpilogue) {
 }
 
 TEST(GroupedGemmWgmma, ScalesOfGroupsAndBlocks) {
-    for (const std::string& a_scale :
-         {std::string(), std::string("a_scale=fp32[1] "), std::string("a_group_scale=fp32[200,3]{1,208} ")}) {
-        for (const std::string& b_scale :
-             {std::string(), std::string("b_scale=fp32[4] "), std::string("b_block_scale=fp32[4,2,3] ")}) {
-            const std::string line =
-                "a=fp8_e4m3[200,272] b=fp8_e4m3[4,136,272] group_ends=int32[4] " + a_scale + b_scale;
-            expect_right(line + "out=bf16[200,136]", "");
-            expect_right(line + "up=fp8_e4m3[4,136,272] up_block_scale=fp32[4,2,3] out=bf16[200,136]", "");
-        }
+    for (const auto& [a_scale, b_scale] :
+         test::combined(test::Words{"", "a_scale=fp32[1] ", "a_group_scale=fp32[200,3]{1,208} "},
+                        test::Words{"", "b_scale=fp32[4] ", "b_block_scale=fp32[4,2,3] "})) {
+        const std::string line =
+            "a=fp8_e4m3[200,272] b=fp8_e4m3[4,136,272] group_ends=int32[4] " + a_scale + b_scale;
+        expect_right(line + "out=bf16[200,136]", "");
+        expect_right(line + "up=fp8_e4m3[4,136,272] up_block_scale=fp32[4,2,3] out=bf16[200,136]", "");
     }
     expect_right(
         "a=fp8_e4m3[3,50,272] b=fp8_e4m3[3,136,272] a_group_scale=fp32[3,50,3]{150,1,50} "

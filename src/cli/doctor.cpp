@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/select.h"
 #include "core/json_text.h"
+#include "core/sanitizer.h"
 #include "verify/fuzz.h"
 
 namespace weft::cli {
@@ -106,14 +107,12 @@ Finding emulator() {
 }
 
 Finding sanitizers() {
-#if defined(__SANITIZE_ADDRESS__)
-    return {"sanitizer", true, "AddressSanitizer and UndefinedBehaviorSanitizer watch this build"};
-#elif defined(__SANITIZE_THREAD__)
-    return {"sanitizer", true, "ThreadSanitizer watches this build: races in kernels are found"};
-#else
+    if (kSeesAddresses)
+        return {"sanitizer", true, "AddressSanitizer and UndefinedBehaviorSanitizer watch this build"};
+    if (kSeesRaces)
+        return {"sanitizer", true, "ThreadSanitizer watches this build: races in kernels are found"};
     return {"sanitizer", false,
             "none in this build; build/asan/weft and build/tsan/weft have one (./weft build asan)"};
-#endif
 }
 
 Finding openblas() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/elements.h"
+#include "core/sanitizer.h"
 #include "verify/draw.h"
 #include "weft/case.h"
 #include "weft/memory.h"
@@ -45,12 +46,7 @@ class Instance {
     void bind();
     void upload(std::size_t field);
     // AddressSanitizer has red zones of its own around host memory, which poison would keep it from.
-    std::size_t guard() const { return kSanitized && device_.type != DeviceType::cuda ? 0 : kGuard; }
-#if defined(__SANITIZE_ADDRESS__)
-    static constexpr bool kSanitized = true;
-#else
-    static constexpr bool kSanitized = false;
-#endif
+    std::size_t guard() const { return kSeesAddresses && device_.type != DeviceType::cuda ? 0 : kGuard; }
 
     Case case_;
     Device device_;

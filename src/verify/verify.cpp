@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/ladder.h"
+#include "core/sanitizer.h"
 #include "weft/memory.h"
 
 #if WEFT_HAS_EMULATOR
@@ -20,23 +21,17 @@ void set_emulator_poison([[maybe_unused]] int poison) {
 #endif
 }
 
-// ThreadSanitizer looks at who accesses what, for which parts of a long call stand for all of it: other builds compare the
-// rest. And it needs the second run, beside which the first's last kernel may still be running, of short calls alone.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kSeesRaces = true;
-#else
-constexpr bool kSeesRaces = false;
-#endif
-
+// A sanitizer looks at who accesses what: other builds compare all of a long call's results, it compares parts. And it needs
+// the second run, beside which the first's last kernel may still be running, of short calls alone.
 ReferenceLimits limits_on(Device device) {
     ReferenceLimits limits{.hardware = device.type == DeviceType::cuda};
-    if (kSeesRaces) limits.operations = 1e6;
+    if (kSanitized) limits.operations = 1e6;
     return limits;
 }
 
 bool runs_once(const Instance& instance) {
     constexpr double kShort = 4e6;  // operations
-    return kSeesRaces && instance.source().contract().work(instance.call()).flops > kShort;
+    return kSanitized && instance.source().contract().work(instance.call()).flops > kShort;
 }
 
 // What an earlier call left in scratch must not show, and what lies behind the bytes that a call asks for must stay.

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "core/elements.h"
+#include "core/sanitizer.h"
 #include "verify/comparison.h"
 #include "verify/fuzz.h"
 #include "verify/guided.h"
@@ -23,11 +24,7 @@ namespace weft {
 namespace {
 
 // Who accesses what next to whom does not depend on how far apart rows lie: ThreadSanitizer gets each form once.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kOnce = true;
-#else
-constexpr bool kOnce = false;
-#endif
+constexpr bool kOnce = kSeesRaces;
 
 constexpr std::int64_t kFar = (std::int64_t{1} << 31) + (1 << 20);  // elements
 

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "core/sanitizer.h"
 #include "verify/fuzz.h"
 #include "weft/op.h"
 
@@ -11,13 +12,9 @@ namespace weft {
 namespace {
 
 // ThreadSanitizer has nothing to see on the CPU but the comparison, which alone has threads there.
-#if defined(__SANITIZE_THREAD__)
-constexpr int kInEmulator = 10, kElsewhere = 20, kEach = 3;
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr int kInEmulator = 30, kElsewhere = 200, kEach = 6;
-#else
-constexpr int kInEmulator = 60, kElsewhere = 200, kEach = 12;
-#endif
+constexpr int kInEmulator = kSeesRaces ? 10 : kSeesAddresses ? 30 : 60;
+constexpr int kElsewhere = kSeesRaces ? 20 : 200;
+constexpr int kEach = kSeesRaces ? 3 : kSeesAddresses ? 6 : 12;
 
 struct Subject {
     const OpEntry* op;

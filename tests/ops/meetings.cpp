@@ -6,16 +6,14 @@
 
 #include <set>
 
+#include "core/sanitizer.h"
 #include "verify/fuzz.h"
 
 namespace weft {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kDrawn = 0;  // it is of values alone
-#else
-constexpr int kDrawn = 6000;  // cases of an op; most meet nothing new, and are not run
-#endif
+// Cases of an op; most meet nothing new, and are not run. A sanitizer has nothing to see: it is of values alone.
+constexpr int kDrawn = kSanitized ? 0 : 6000;
 
 // The choices of a case that others may depend on. Of options of many values only that they are not the usual one.
 std::vector<std::string> choices(const Case& c) {

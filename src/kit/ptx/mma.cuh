@@ -66,6 +66,16 @@ struct MmaLane {
     const uint32_t *a, *b;
 };
 
+// c += a b, arrays of the caller: a sanitizer has nothing to see.
+template <typename Sum, int M, int N, int K>
+WEFT_UNINSTRUMENTED void add_product(Sum (&c)[M][N], const Sum (&a)[M][K], const Sum (&b)[K][N]) {
+    for (int row = 0; row < M; ++row) {
+        for (int k = 0; k < K; ++k) {
+            for (int column = 0; column < N; ++column) c[row][column] += a[row][k] * b[k][column];
+        }
+    }
+}
+
 template <typename A, typename B, int K>
 void complete_mma(void* const* lanes, uint32_t mask) {
     if (mask != 0xffffffffu)
@@ -82,19 +92,17 @@ void complete_mma(void* const* lanes, uint32_t mask) {
             for (int r = 0; r < 2; ++r) b[r * (K / 2) + k + i][g] = static_cast<Sum>(widen<B>(own.b[r], i));
         }
     }
+    const auto owned = [lanes](int row, int column) -> Sum& {
+        const auto& owner = *static_cast<const MmaLane<Sum>*>(lanes[row % 8 * 4 + column / 2]);
+        return owner.c[row / 8 * 2 + column % 2];
+    };
     Sum c[16][8];
     for (int row = 0; row < 16; ++row) {
-        for (int column = 0; column < 8; ++column) {
-            const auto& owner = *static_cast<const MmaLane<Sum>*>(lanes[row % 8 * 4 + column / 2]);
-            c[row][column] = owner.c[row / 8 * 2 + column % 2];
-        }
-        for (int k = 0; k < K; ++k) {
-            for (int column = 0; column < 8; ++column) c[row][column] += a[row][k] * b[k][column];
-        }
-        for (int column = 0; column < 8; ++column) {
-            static_cast<const MmaLane<Sum>*>(lanes[row % 8 * 4 + column / 2])->c[row / 8 * 2 + column % 2] =
-                c[row][column];
-        }
+        for (int column = 0; column < 8; ++column) c[row][column] = owned(row, column);
+    }
+    add_product(c, a, b);
+    for (int row = 0; row < 16; ++row) {
+        for (int column = 0; column < 8; ++column) owned(row, column) = c[row][column];
     }
 }
 

@@ -40,13 +40,12 @@ void complete_wmma(void* const* lanes, uint32_t mask) {
     const auto call = [lanes](int element) -> const WmmaCall<M, N, K>& {
         return *static_cast<const WmmaCall<M, N, K>*>(lanes[element % 32]);
     };
-    for (int i = 0; i < M * N; ++i) {
-        float& sum = call(i).sums->at[i / 32];
-        for (int k = 0; k < K; ++k) {
-            const int a = i / N * K + k, b = k * N + i % N;
-            sum += call(a).a->at[a / 32] * call(b).b->at[b / 32];
-        }
-    }
+    float sums[M][N], a[M][K], b[K][N];
+    for (int i = 0; i < M * N; ++i) sums[i / N][i % N] = call(i).sums->at[i / 32];
+    for (int i = 0; i < M * K; ++i) a[i / K][i % K] = call(i).a->at[i / 32];
+    for (int i = 0; i < K * N; ++i) b[i / N][i % N] = call(i).b->at[i / 32];
+    add_product(sums, a, b);
+    for (int i = 0; i < M * N; ++i) call(i).sums->at[i / 32] = sums[i / N][i % N];
 }
 
 }  // namespace detail
