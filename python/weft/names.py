@@ -7,6 +7,7 @@ of the op are given by keyword. `fixed` is what the name stands for, in the word
 
 - an option's value, an output's dtype, or `true` for an optional output;
 - `cos=table.even`: a field is a view of a tensor (`_VIEWS`), or that tensor itself (`x=q`);
+- `start=#x`: an option is the number of a tensor's tokens, its third axis from the end;
 - `out=@x`: an output is the memory of a tensor (JAX: returned instead), `out=+x`: lies in memory as that tensor does;
 - `out=~turned`, `out=~x`: a result is given as a view of it, or in the shape of a tensor; `out=:gate` calls it so.
 
@@ -120,6 +121,7 @@ class Call:
     reads: dict[str, View]  # by field
     writes: dict[str, View]  # outputs that are the memory of a tensor
     lies: dict[str, View]  # outputs whose memory is laid out as a tensor's
+    counts: dict[str, View]  # options that are a tensor's number of tokens
     gives: dict[str, Given]  # results that are not given as they are
     fixed: dict[str, str]
 
@@ -128,6 +130,7 @@ class Call:
         words += [f"{field}={view}" for field, view in self.reads.items() if str(view) != field]
         words += [f"{field}=@{view}" for field, view in self.writes.items()]
         words += [f"{field}=+{view}" for field, view in self.lies.items()]
+        words += [f"{option}=#{view}" for option, view in self.counts.items()]
         return f"weft.{self.op}({', '.join(words)})"
 
     def keywords(self, tensors: Arrays) -> dict[str, Any]:
@@ -151,6 +154,8 @@ class Call:
             empty_like = getattr(framework_of(owner), "empty_like", None)
             if empty_like is not None:
                 found[field] = viewed(empty_like(owner), view.words)
+        for option, view in self.counts.items():
+            found[option] = view.of(tensors).shape[-3]
         for name, word in self.fixed.items():
             if name in options:
                 found[name] = value_of(options[name], word)
@@ -200,25 +205,26 @@ def _call(line: Mapping[str, str], tensors: Mapping[str, str], before: Sequence[
     reads: dict[str, View] = {}
     writes: dict[str, View] = {}
     lies: dict[str, View] = {}
+    counts: dict[str, View] = {}
     gives: dict[str, Given] = {}
     fixed: dict[str, str] = {}
     for field, text in _pairs(line["fixed"]).items():
         found = _WORD.fullmatch(text)
         assert found is not None, f"{line['name']}: {field}={text}"
         word = found["word"]
-        name, *views = word.lstrip("@+").split(".")
+        name, *views = word.lstrip("@+#").split(".")
         if found["name"] or found["view"]:
             gives[field] = Given(found["name"] or field, found["view"] or "")
         if name in known:
-            {"@": writes, "+": lies}.get(word[0], reads)[field] = View(name, tuple(views))
+            {"@": writes, "+": lies, "#": counts}.get(word[0], reads)[field] = View(name, tuple(views))
         elif word:
             fixed[field] = word
     if before:
-        return Call(line["op"], reads, writes, lies, gives, fixed)
+        return Call(line["op"], reads, writes, lies, counts, gives, fixed)
     read = {view.tensor for view in reads.values()}
     fields = {field.name for field in OPS[line["op"]].contract.fields}
     reads |= {name: View(name) for name in tensors if name in fields - read - reads.keys()}
-    return Call(line["op"], reads, writes, lies, gives, fixed)
+    return Call(line["op"], reads, writes, lies, counts, gives, fixed)
 
 
 def _entry(lines: Sequence[Mapping[str, str]]) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from weft.torch import DTYPES
 from tests.python import cases
 
 SIZES = {"dim": 24, "hidden": 24, "tokens": 5, "heads": 4, "head_dim": 16, "q_heads": 3, "kv_heads": 1}
-SIZES |= {"cache_tokens": 5, "table": 8, "half": 8, "batch": 2, "q_tokens": 5, "kv_tokens": 5, "group": 1}
+SIZES |= {"cache_tokens": 5, "table": 12, "half": 8, "batch": 2, "q_tokens": 5, "kv_tokens": 5, "group": 1}
 SIZES |= {"k": 24, "n": 16, "vocab": 11, "views": 1, "rows": 2, "cols": 2, "patch": 14, "channels": 32}
 SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spatial": 10}
 SIZES |= {"frames": 2, "cache_frames": 1, "n": 24, "q_weights": 1, "k_weights": 1, "v_dim": 16}

@@ -109,13 +109,13 @@ def chain_of_one(op, read):
     return read["x"] * (1 + scale) + shift
 
 
-def oracle_of(call, read, dtypes):
+def oracle_of(call, read, dtypes, counts):
     """What the oracle gives; it has no part in the bits of an eager chain."""
     options = {option.name: option.default for option in OPS[call.op].contract.options}
     for option in OPS[call.op].contract.options:
         if option.name in call.fixed:
             options[option.name] = value_of(option, call.fixed[option.name])
-    options |= {"dtypes": dtypes, "patch": 14}
+    options |= counts | {"dtypes": dtypes, "patch": 14}
     inputs = {field: real(array) for field, array in read.items()}
     return load_oracle(call.op).oracle(inputs, options) or chain_of(call.op, read, options)
 
@@ -130,7 +130,8 @@ def check_call(call, tensors, named):
         if key in results and word in DTYPES:
             assert results[key].dtype == DTYPES[word]
     dtypes = {key: weft.torch.NAMES[array.dtype] for key, array in (read | results).items()}
-    expected = oracle_of(call, read, dtypes)
+    counts = {option: view.of(tensors).shape[-3] for option, view in call.counts.items()}
+    expected = oracle_of(call, read, dtypes, counts)
     assert expected.keys() & results.keys()
     for key in expected.keys() & results.keys():
         got = torch.from_numpy(decoded(real(results[key]), dtypes[key])).double()
@@ -210,6 +211,25 @@ def test_rotary_names_take_the_table_where_the_source_does():
     torch.testing.assert_close(split.q, rotated(q, table))
     torch.testing.assert_close(keys, rotated(k, table))
     assert torch.equal(values, v)
+
+
+def test_an_image_s_rows_of_the_table_lie_behind_the_text_s():
+    image, text = torch.randn(3, 1, 5, 2, 16).bfloat16(), torch.randn(3, 1, 3, 2, 16).bfloat16()
+    weights, angles = 1 + torch.rand(4, 16), torch.randn(8, 8)
+    table = torch.cat((angles.cos(), angles.sin()), -1)
+
+    def expected(which):
+        norm = torch.nn.functional.rms_norm
+        parts = [
+            norm(part[which].float(), (16,), weights[weight].bfloat16().float(), 1e-6)
+            for part, weight in ((text, 2 + which), (image, which))
+        ]
+        return rotated(torch.cat(parts, 1), torch.stack((angles.cos(), angles.sin()), -1).flatten(-2))
+
+    joint = weft.names.try_fused_flux2_qkv_epilogue(*image, *text, *weights.bfloat16(), table)
+    torch.testing.assert_close(joint.q.float(), expected(0), atol=0.02, rtol=0.02)
+    torch.testing.assert_close(joint.k.float(), expected(1), atol=0.02, rtol=0.02)
+    assert torch.equal(joint.v, torch.cat((text[2], image[2]), 1))
 
 
 def test_products_take_the_source_s_layouts():
