@@ -18,7 +18,12 @@ SIZES |= {"k": 24, "n": 16, "vocab": 11, "views": 1, "rows": 2, "cols": 2, "patc
 SIZES |= {"front_dim": 8, "bins": 256, "time": 2, "height": 3, "width": 5, "spatial": 10}
 SIZES |= {"frames": 2, "cache_frames": 1, "n": 24, "q_weights": 1, "k_weights": 1, "v_dim": 16}
 # What a view fixes of them, and the leading axes beside it.
-SIZES_OF = {"batched": {"batch": 1, "time": 1}, "framed": {"channels": 1}, "one_head": {"heads": 1}}
+SIZES_OF = {
+    "batched": {"batch": 1, "time": 1},
+    "framed": {"channels": 1},
+    "one_head": {"heads": 1},
+    "k_heads": {"kv_heads": 3},
+}
 LEADING = {
     "flat": (),
     "turned": (5, 7),
@@ -27,6 +32,7 @@ LEADING = {
     "batched": (),
     "one_head": (),
     "one_sequence": (1,),
+    "packed": (),
 }
 JOINT = {"batch": 5, "kv_heads": 3, "width": 16}  # heads as the norm and the concatenation beside it see them
 INDICES = 8  # rows of every table that an index picks
@@ -44,6 +50,9 @@ UNVIEWED = {
     "one_head": lambda t: t.squeeze(-2),
     "one_sequence": lambda t: t.reshape(t.shape[1], 1, *t.shape[2:]),
     "tokens": lambda t: t.reshape(1, t.shape[0], 4, -1),
+    "table": lambda t: t.reshape(1, -1, 2, 1, 1, t.shape[-1]),
+    "packed": lambda t: t.reshape(1, t.shape[0], 1, 1, *t.shape[1:]),
+    "q_heads": lambda t: torch.stack((t, -2 * t.flip(-1), t.flip(0)), -3),
     "ranks": lambda t: t.swapaxes(0, 2),
     "batched": lambda t: t.squeeze(0),
     "framed": lambda t: t.squeeze(1),

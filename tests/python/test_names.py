@@ -232,6 +232,21 @@ def test_an_image_s_rows_of_the_table_lie_behind_the_text_s():
     assert torch.equal(joint.v, torch.cat((text[2], image[2]), 1))
 
 
+def test_a_packed_projection_of_a_video_is_normed_and_turned():
+    qkv, angles = torch.randn(1, 2, 3, 4, 3, 2, 16).bfloat16(), torch.randn(24, 8)
+    tables = [
+        torch.cat((half, half), -1).reshape(1, 2, 3, 4, 1, 16).bfloat16()
+        for half in (angles.cos(), angles.sin())
+    ]
+    result = weft.names.flux3_video_qknorm_rope(qkv, *tables)
+    cos, sin = (table.reshape(24, 1, 16).float() for table in tables)
+    for at, name in enumerate("qk"):
+        x = torch.nn.functional.rms_norm(qkv[..., at, :, :].reshape(24, 2, 16).float(), (16,), eps=1e-5)
+        turned = x * cos + torch.cat((-x[..., 8:], x[..., :8]), -1) * sin
+        torch.testing.assert_close(getattr(result, name).float(), turned, atol=0.02, rtol=0.02)
+    assert torch.equal(result.v, qkv[..., 2, :, :].reshape(24, 2, 16))
+
+
 def test_products_take_the_source_s_layouts():
     a, b, x = torch.randn(7, 24), torch.randn(24, 16), torch.randn(24, 1)
     torch.testing.assert_close(weft.names.sgemv_k32_f32(a, x), a @ x)
