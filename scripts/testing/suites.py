@@ -7,15 +7,16 @@ import fnmatch
 import functools
 import json
 import math
+import os
 import random
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from instrument import record
 from instrument.area import PARTS, area
@@ -55,24 +56,43 @@ def build(preset: str) -> Callable[[Path], Count]:
     return run
 
 
-def ctest_entries(preset: str) -> dict[str, list[str]]:
-    """The command of each of ctest's entries, and which share of its tests it runs; empty where it is not built."""
+@dataclass(frozen=True)
+class Entry:
+    """One of ctest's entries. It is run without ctest, of which no two may work in one folder."""
+
+    command: tuple[str, ...] = ()  # none where it is not built
+    environment: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None  # how long it may take
+
+    def share(self) -> list[str]:
+        """What tells GoogleTest which of an entry's tests are this one's (cmake/WeftTests.cmake)."""
+        names = ("GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX")
+        return [f"{name}={self.environment[name]}" for name in names if name in self.environment]
+
+    def run(self) -> tuple[int, str]:
+        """Its exit status and what it printed."""
+        try:
+            done = subprocess.run(
+                self.command, cwd=ROOT, env={**os.environ, **self.environment}, timeout=self.seconds,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as expired:
+            return (
+                124,
+                f"{(expired.stdout or b'').decode(errors='replace')}\nstopped after {self.seconds} s\n",
+            )
+        return done.returncode, done.stdout.decode(errors="replace")
+
+
+def ctest_entries(preset: str) -> dict[str, Entry]:
+    """Those of a build, by name."""
     listed = keys.output("ctest", "--preset", preset, "--show-only=json-v1")
-    return {
-        test["name"]: [*test.get("command", []), *share(test)]
-        for test in (json.loads(listed)["tests"] if listed else [])
-    }
-
-
-def share(test: dict[str, Any]) -> list[str]:
-    """What tells GoogleTest which of an entry's tests are this one's (cmake/WeftTests.cmake)."""
-    variables = [
-        variable
-        for property in test.get("properties", [])
-        if property["name"] == "ENVIRONMENT"
-        for variable in property["value"]
-    ]
-    return [variable for variable in variables if re.match(r"GTEST_(TOTAL_SHARDS|SHARD_INDEX)=", variable)]
+    found = {}
+    for test in json.loads(listed)["tests"] if listed else []:
+        properties = {property["name"]: property["value"] for property in test.get("properties", [])}
+        environment = dict(variable.split("=", 1) for variable in properties.get("ENVIRONMENT", []))
+        found[test["name"]] = Entry(tuple(test.get("command", ())), environment, properties.get("TIMEOUT"))
+    return found
 
 
 def ctest_parts(preset: str) -> Parts:
@@ -80,24 +100,24 @@ def ctest_parts(preset: str) -> Parts:
     folder = BUILD / preset
     common = keys.digest(keys.of_machine(), keys.of_tree(NOT_OF_CPP))
     parts = {}
-    for name, command in ctest_entries(preset).items():
+    for name, entry in ctest_entries(preset).items():
         only = re.fullmatch(r"ops\.(\w+)(?:\.\d+)?", name)
-        target = Path(command[0]).name if only and command else "all"
+        target = Path(entry.command[0]).name if only and entry.command else "all"
         names = [at for at in keys.objects(folder, target) if not only or keys.of_op(at) in (None, only[1])]
-        parts[name] = keys.digest(common, *command[1:], keys.of_objects(folder, names)) if names else None
+        words = (*entry.command[1:], *entry.share())
+        parts[name] = keys.digest(common, *words, keys.of_objects(folder, names)) if names else None
     return parts or {WHOLE: None}
 
 
-def run_entry(preset: str, name: str) -> tuple[Count, str]:
-    """The counts of one of ctest's entries, and what it printed."""
-    done = subprocess.run(
-        ["ctest", "--preset", preset, "-R", f"^{re.escape(name)}$"],
-        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
+def run_entry(preset: str, name: str, entry: Entry) -> tuple[Count, str]:
+    """The counts of an entry, and what it printed."""
+    if not entry.command:
+        return Count(failed=1), f"{name}: not built\n"
+    status, printed = entry.run()
     count = read_junit(BUILD / preset / "results" / f"{name}.xml")
-    if count is None or (count.failed == 0 and done.returncode != 0):
+    if count is None or (count.failed == 0 and status != 0):
         count = Count(failed=1)  # it ended before its last test, or broke after it
-    return count, done.stdout.decode(errors="replace")
+    return count, printed
 
 
 def ctest(preset: str, deadline: Deadline | None = None) -> Callable[[Path, Sequence[str]], Counts]:
@@ -106,10 +126,13 @@ def ctest(preset: str, deadline: Deadline | None = None) -> Callable[[Path, Sequ
     def run(log: Path, parts: Sequence[str]) -> Counts:
         shutil.rmtree(BUILD / preset / "results", ignore_errors=True)
         until = math.inf if deadline is None else deadline.halfway()
+        entries = ctest_entries(preset)
         found: dict[str, Count | None] = {}
         failed = []
         with log.open("a") as output:
-            for name, done in each(lambda name: run_entry(preset, name), parts, until):
+            for name, done in each(
+                lambda name: run_entry(preset, name, entries.get(name, Entry())), parts, until
+            ):
                 found[name] = done and done[0]
                 output.write(f"{name}: {'no time' if done is None else done[0]}\n")
                 output.flush()

@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,21 +87,28 @@ def test_every_python_test_is_in_a_suite(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class CTest:
-    """A ctest whose entries end as the test says: the status of its process, and the entry's own report."""
+    """Entries that end as the test says: a script each, with a status and a report of its own."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder / "release"
-        self.folder.mkdir()
-        self.entries: dict[str, tuple[int, Sequence[str] | None]] = {}
+        (self.folder / "results").mkdir(parents=True)
+        self.entries: dict[str, suites.Entry] = {}
         monkeypatch.setattr(suites, "BUILD", folder)
-        monkeypatch.setattr(suites, "subprocess", SimpleNamespace(run=self.run, DEVNULL=0, PIPE=0, STDOUT=0))
+        monkeypatch.setattr(suites, "ctest_entries", lambda preset: self.entries)
 
-    def run(self, command: Sequence[str], **_: object) -> SimpleNamespace:
-        (name,) = [name for name in self.entries if re.fullmatch(command[-1], name)]
-        status, own = self.entries[name]
-        if own is not None:
-            report_of(self.folder / "results" / f"{name}.xml", *own)
-        return SimpleNamespace(returncode=status, stdout=f"what {name} printed\n".encode())
+    def ends(self, name: str, status: int, *cases: str, takes: float = 0) -> None:
+        """The entry of this name; without cases it writes no report."""
+        report = self.folder / "results" / f"{name}.xml"
+        program = f"""
+import os, sys, time
+print("what {name} printed, in", os.getcwd(), "for", os.environ["OF"], flush=True)
+if {bool(cases)}:
+    os.makedirs({str(report.parent)!r}, exist_ok=True)
+    open({str(report)!r}, "w").write({f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>"!r})
+time.sleep({takes})
+sys.exit({status})
+"""
+        self.entries[name] = suites.Entry((sys.executable, "-c", program), {"OF": "a test"}, 20)
 
     def __call__(self, *parts: str, deadline: Deadline | None = None) -> Counts:
         return suites.ctest("release", deadline)(self.folder / "log", parts)
@@ -108,32 +116,41 @@ class CTest:
 
 def test_ctest_s_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ctest = CTest(tmp_path, monkeypatch)
-    ctest.entries = {
-        "core": (0, [PASSED, PASSED]),
-        "ops.rope": (8, [PASSED, FAILED]),
-        "ops.amax": (8, [PASSED]),  # it died behind its last test
-        "ops.copy": (8, None),  # it died in a test
-        "kit": (0, None),  # it ended with 0 in a test, or ctest has no such entry
-        "ops.copys": (0, [PASSED]),
-    }
-    assert ctest(*ctest.entries) == {
+    ctest.ends("core", 0, PASSED, PASSED)
+    ctest.ends("ops.rope", 1, PASSED, FAILED)
+    ctest.ends("ops.amax", 1, PASSED)  # it died behind its last test
+    ctest.ends("ops.copy", 1)  # it died in a test
+    ctest.ends("kit", 0)  # it ended with 0 in a test
+    ctest.entries["io"] = suites.Entry()  # it is not built
+    assert ctest(*ctest.entries, "gone") == {
         "core": Count(passed=2),
         "ops.rope": Count(passed=1, failed=1),
         "ops.amax": Count(failed=1),
         "ops.copy": Count(failed=1),
         "kit": Count(failed=1),
-        "ops.copys": Count(passed=1),
+        "io": Count(failed=1),
+        "gone": Count(failed=1),
     }
     log = (tmp_path / "release" / "log").read_text().splitlines()
-    assert len(log) == len(ctest.entries) + 4
-    assert set(log[-4:]) == {f"what {name} printed" for name in ("ops.rope", "ops.amax", "ops.copy", "kit")}
+    said = [
+        f"what {name} printed, in {ROOT} for a test" for name in ("ops.rope", "ops.amax", "ops.copy", "kit")
+    ]
+    assert sorted(log[-6:]) == sorted([*said, "io: not built", "gone: not built"])
+
+
+def test_an_entry_that_takes_too_long_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctest = CTest(tmp_path, monkeypatch)
+    ctest.ends("core", 0, PASSED, takes=60)
+    ctest.entries["core"] = replace(ctest.entries["core"], seconds=1)
+    assert ctest("core") == {"core": Count(failed=1)}
+    assert (tmp_path / "release" / "log").read_text().endswith("stopped after 1 s\n")
 
 
 def test_a_report_of_an_earlier_run_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ctest = CTest(tmp_path, monkeypatch)
-    ctest.entries = {"core": (0, [PASSED])}
+    ctest.ends("core", 0, PASSED)
     assert ctest("core") == {"core": Count(passed=1)}
-    ctest.entries = {"core": (0, None)}
+    ctest.ends("core", 0)
     assert ctest("core") == {"core": Count(failed=1)}
 
 

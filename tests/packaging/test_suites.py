@@ -148,8 +148,8 @@ def test_an_entry_of_one_op_depends_on_no_other_op(tmp_path: Path, monkeypatch: 
         (folder / name).write_text("machine code")
     monkeypatch.setattr(suites, "BUILD", tmp_path)
     names = {"ops": "", "ops.a": "a", "ops.b.0": "b", "ops.b.1": "b"}
-    commands = {name: [f"{folder}/test_ops", f"--op={op}"] for name, op in names.items()}
-    monkeypatch.setattr(suites, "ctest_entries", lambda preset: commands)
+    entries = {name: suites.Entry((f"{folder}/test_ops", f"--op={op}")) for name, op in names.items()}
+    monkeypatch.setattr(suites, "ctest_entries", lambda preset: entries)
     monkeypatch.setattr(keys, "objects", lambda folder, target: OBJECTS)
     monkeypatch.setattr(keys, "of_machine", lambda: "")
     monkeypatch.setattr(keys, "of_tree", lambda without: "")
@@ -429,8 +429,8 @@ def test_every_test_of_the_ops_is_in_one_entry() -> None:
     assert len(set(entries)) == len(entries)
     if shutil.which("ctest"):
         shares: dict[str, list[str]] = {}
-        for name, command in suites.ctest_entries("release").items():
-            shares.setdefault(re.sub(r"\.\d+$", "", name), []).append(" ".join(command[1:]))
+        for name, entry in suites.ctest_entries("release").items():
+            shares.setdefault(re.sub(r"\.\d+$", "", name), []).append(" ".join(entry.share()))
         assert {"ops", "ladder", *(f"ops.{op}" for op in folders)} <= set(shares)
         for name, commands in shares.items():
             indices = [int(found[1]) for it in commands if (found := re.search(r"SHARD_INDEX=(\d+)", it))]
