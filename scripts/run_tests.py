@@ -154,9 +154,7 @@ def main() -> int:
     failed = [done.suite.name for done in ended if not done.passed]
     late = [done.suite.name for done in ended if done.late or not done.begun]
     if late:
-        print(
-            f"no time in {minutes:g} minutes: {', '.join(late)}; go on: ./weft test --only {' '.join(late)}"
-        )
+        print(f"no time for all of {', '.join(late)}; go on: ./weft test --only {' '.join(late)}")
     if failed:
         print(f"failed: {', '.join(failed)}; again: ./weft test --only {' '.join(failed)}")
     print(total)
