@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import shlex
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -68,3 +70,11 @@ def test_every_step_is_a_command_of_the_launcher() -> None:
     for words in cold_times.STEPS.values():
         assert words[0] == "./weft"
         assert f"        {words[1]})\n" in launcher, words
+
+
+@pytest.mark.skipif(not (ROOT / "build/release/compile_commands.json").exists(), reason="no release build")
+def test_ccache_sees_each_path_of_the_checkout_that_a_compiler_is_given() -> None:
+    """A path within a word stays absolute, and then no other checkout finds the object."""
+    for entry in json.loads((ROOT / "build/release/compile_commands.json").read_text()):
+        words = shlex.split(entry["command"])
+        assert not [word for word in words if word.startswith("-isystem=")], entry["file"]

@@ -9,10 +9,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -189,6 +189,17 @@ def test_a_failure_that_was_stored_is_not_believed(tmp_path: Path) -> None:
     assert results.find("s", WHOLE, "key") is None
 
 
+def run_tests_with(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, given: Callable[..., list[Suite]], *arguments: str
+) -> ModuleType:
+    """run_tests.py with other suites, called with these arguments."""
+    run_tests = script("run_tests.py")
+    monkeypatch.setattr(run_tests, "suites", given)
+    monkeypatch.setattr(run_tests, "LOGS", folder)
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", *arguments])
+    return run_tests
+
+
 @pytest.mark.parametrize(
     ("failing", "status"), [(set[str](), 0), ({"unit"}, 1), ({"build"}, 1), ({"lint", "unit"}, 1)]
 )
@@ -199,19 +210,12 @@ def test_the_exit_code_of_a_run(
     failing: set[str],
     status: int,
 ) -> None:
-    run_tests = script("run_tests.py")
-
     def suite(name: str, *needs: str) -> Suite:
         count = Count(failed=1) if name in failing else Count(passed=1)
         return Suite(name, name, lambda log, parts: {WHOLE: count}, needs=needs)
 
     given = [suite("build"), suite("unit", "build"), suite("lint")]
-    monkeypatch.setattr(run_tests, "suites", lambda thorough, deadline: given)
-    monkeypatch.setattr(run_tests, "LOGS", tmp_path)
-    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run_tests.py"])
-    for name in failing:
-        (tmp_path / f"test-{name}.log").write_text("")
+    run_tests = run_tests_with(tmp_path, monkeypatch, lambda thorough, deadline: given)
     monkeypatch.setattr(run_tests, "report", lambda done: None)
     assert run_tests.main() == status
     again = re.search(r"again: \./weft test --only (.*)", capsys.readouterr().out)
@@ -237,7 +241,6 @@ def test_the_minutes_of_a_run(
     arguments: Sequence[str],
     minutes: float,
 ) -> None:
-    run_tests = script("run_tests.py")
     given: list[float] = []
 
     def suites(*, thorough: bool, deadline: Deadline) -> list[Suite]:
@@ -246,10 +249,7 @@ def test_the_minutes_of_a_run(
         return [late]
 
     parts: dict[str, str | None] = {"a": None, "b": None}
-    monkeypatch.setattr(run_tests, "suites", suites)
-    monkeypatch.setattr(run_tests, "LOGS", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run_tests.py", *arguments])
-    assert run_tests.main() == 0
+    assert run_tests_with(tmp_path, monkeypatch, suites, *arguments).main() == 0
     assert given == [pytest.approx(minutes, abs=0.1)]
     out = capsys.readouterr().out
     assert "lint: 1 passed, 0 failed, no time for 1 of 2 parts" in out

@@ -73,6 +73,23 @@ def test_the_tests_ask_for_a_browser_too(bare_machine: tuple[Path, dict[str, str
     assert asked not in launch(tree, environment, "test").stderr
 
 
+def test_setting_up_is_a_part_of_the_tests_time(bare_machine: tuple[Path, dict[str, str]]) -> None:
+    tree, environment = bare_machine
+    shell = Path(environment["PATH"]) / "python"
+    shell.write_text('#!/bin/bash\necho "$@"\n')
+    shell.chmod(0o755)
+    for library in (tree / "scripts" / "lib").glob("*.sh"):
+        library.write_text("")
+    steps = ("ensure_packages", "ensure_cuda", "build")
+    (tree / "scripts" / "lib" / "build.sh").write_text(
+        f"ensure_python() {{ python='{shell}'; SECONDS=7; }}\n"
+        + "".join(f"{step}() {{ :; }}\n" for step in steps)
+    )
+    words = launch(tree, environment, "test", "--quick").stdout.split()
+    assert words[0].endswith("/scripts/run_tests.py")
+    assert words[1:] in (["--after", seconds, "--quick"] for seconds in ("7", "8"))
+
+
 def test_nothing_is_done_twice() -> None:
     result = launch(ROOT, dict(os.environ), "setup")
     assert result.returncode == 0, result.stderr
