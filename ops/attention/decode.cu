@@ -15,7 +15,8 @@ void launch_attention_decode(const Attention& op, const attention::DecodeConfig&
     if (partials != nullptr) set_partials(p, partials);
     p.clustered = config.clustered;
     p.page_keys = attention::box_keys(op, DecodeTile::keys());
-    const kit::TensorMap keys = box_map(op.k, 1, p.page_keys), values = box_map(op.v, 1, p.page_keys);
+    const kit::TensorMap keys = box_map(op.k, 1, p.page_keys, key_fetch(p)),
+                         values = box_map(op.v, 1, p.page_keys, key_fetch(p));
     p.blocks = static_cast<unsigned>(attention::blocks(problem, DecodeTile::kRows) * config.splits);
     // A cluster works once; a block alone goes on with other rows.
     const bool goes_on = config.tile.goes_on() && !config.clustered;

@@ -15,7 +15,8 @@ struct Launch {
     Stream stream;
 };
 
-WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfig& config) {
+WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfig& config,
+                  const gemm::WgmmaTiles& tiles) {
     const auto map = [](const kit::TensorLayout& layout) { return kit::tensor_map("gemm", layout); };
     const WgmmaTile& tile = config.tile;
     const auto panel = [&](const Tensor& t, std::int64_t rows, std::int64_t stride, int box) {
@@ -27,7 +28,11 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
     };
     WgmmaMaps maps{};
     const int weights = tile.by_tokens() ? tile.loaded_columns(config.cluster, 0) : tile.weights();
-    maps.weights = tile.gated ? map(gated_layout(op, p, weights)) : panel(op.b, p.n, p.b.row, weights);
+    kit::TensorLayout of_weights = tile.gated
+                                       ? gated_layout(op, p, weights)
+                                       : rows_layout(op.b, p.n, p.k, p.b.row, WgmmaTile::kRowBytes, weights);
+    of_weights.fetch = weight_fetch(tiles.tokens);
+    maps.weights = map(of_weights);
     for (int rank = 0; rank < config.cluster; ++rank) {
         maps.tokens[rank] = panel(op.a, p.m, p.a_stride,
                                   tile.by_tokens() ? tile.tokens : tile.loaded_columns(config.cluster, rank));
@@ -94,7 +99,7 @@ void launch_gemm_wgmma(const Gemm& op, Context& context) {
                           !op.up_channel_scale && !op.bias && !op.up_bias,
                  .out_bytes = bits(op.out.dtype) / 8,
                  .out_copied = gemm::wgmma_copies(op, p)},
-        .maps = maps_of(op, p, config),
+        .maps = maps_of(op, p, config, tiles),
         .config = config,
         .stream = context.stream(),
     };

@@ -24,6 +24,10 @@ constexpr unsigned swizzled(Swizzle swizzle, unsigned offset) {
     return offset ^ (offset >> 7 & (chunks - 1)) << 4;
 }
 
+// What a miss brings into the L2 cache. Memory gives more where that is 128 bytes; what lies in the next 128, which another
+// block or the next box asks for, is then not there yet.
+enum class Fetch { bytes128, bytes256 };
+
 // Axis 0 is the innermost, dense. Sizes and boxes in elements; what is outside of the tensor reads as zero
 // and is not written.
 struct TensorLayout {
@@ -35,6 +39,7 @@ struct TensorLayout {
     uint64_t stride[kMostAxes] = {};  // bytes, multiples of 16; that of axis 0 is the element's
     uint32_t box[kMostAxes] = {};     // at most 256 each; the inner side in whole 16 bytes
     Swizzle swizzle = Swizzle::none;
+    Fetch fetch = Fetch::bytes256;
 
     unsigned box_bytes() const {
         unsigned bytes = static_cast<unsigned>(element_bytes);
@@ -100,6 +105,10 @@ inline CUtensorMapSwizzle swizzle_mode(Swizzle swizzle) {
                                          : CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
+inline CUtensorMapL2promotion promotion(Fetch fetch) {
+    return fetch == Fetch::bytes128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+}
+
 }  // namespace detail
 #endif
 
@@ -121,7 +130,7 @@ inline TensorMap tensor_map(const char* op, const TensorLayout& layout) {
     const CUresult status =
         encode(&map.opaque, detail::element_type(layout.element_bytes), static_cast<cuuint32_t>(layout.axes),
                layout.data, sizes, strides, layout.box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               detail::swizzle_mode(layout.swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+               detail::swizzle_mode(layout.swizzle), detail::promotion(layout.fetch),
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS)
         throw Error(ErrorCode::cuda, op, "", "cuTensorMapEncodeTiled failed: " + std::to_string(status));
