@@ -6,7 +6,7 @@ the contract forbids is found while the call is traced.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 import jax
@@ -71,6 +71,11 @@ def run(op: Op, values: Values) -> Any:
     )
     written = call(*inputs.values(), **_numbers(op, values, inputs.keys() | results.keys()))
     return op.result(values | dict(zip(results, written, strict=True)))
+
+
+def joined(parts: Sequence[jax.Array]) -> jax.Array:
+    """One array of parts along its last axis."""
+    return jax.numpy.concatenate(parts, -1)
 
 
 def _numbers(op: Op, values: Values, there: Set[str]) -> dict[str, np.generic]:

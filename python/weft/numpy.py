@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,11 @@ def dtype_of(name: str) -> np.dtype[Any]:
 def empty_like(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """New memory of an array's dtype, shape and order of axes."""
     return np.empty_like(array)
+
+
+def empty(shape: Sequence[int], like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """New memory of an array's dtype."""
+    return np.empty(shape, like.dtype)
 
 
 def run(op: Op, values: Values) -> Any:

@@ -172,6 +172,11 @@ def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(tensor)
 
 
+def empty(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """New memory of a tensor's dtype, beside it."""
+    return like.new_empty(shape)
+
+
 def run(op: Op, values: Values) -> Any:
     """A call of a weft function on PyTorch tensors."""
     if op.name not in OPERATORS:  # a rung of weft.ladder

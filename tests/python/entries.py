@@ -7,7 +7,7 @@ import math
 import torch
 from weft._contract import LEADING as LEADING_ROWS
 from weft._op import OPS
-from weft.names import viewed
+from weft._views import viewed
 from weft.torch import DTYPES
 
 from tests.python import cases
@@ -28,6 +28,7 @@ LEADING = {
     "flat": (),
     "turned": (5, 7),
     "ranks": (2, 3, 4, 5),
+    "over[world_size]": (2, 3, 4, 5),
     "last": (2, 3, 5),
     "batched": (),
     "one_head": (),
@@ -35,6 +36,7 @@ LEADING = {
     "packed": (),
 }
 JOINT = {"batch": 5, "kv_heads": 3, "width": 16}  # heads as the norm and the concatenation beside it see them
+NUMBERS = {"world_size": 2}  # that have no default
 INDICES = 8  # rows of every table that an index picks
 
 # What a view is of, by its word: a tensor that gives this one. What the view leaves out differs from what it shows.
@@ -54,6 +56,7 @@ UNVIEWED = {
     "packed": lambda t: t.reshape(1, t.shape[0], 1, 1, *t.shape[1:]),
     "q_heads": lambda t: torch.stack((t, -2 * t.flip(-1), t.flip(0)), -3),
     "ranks": lambda t: t.swapaxes(0, 2),
+    "over[world_size]": lambda t: t.swapaxes(0, 1).flatten(1, 2),
     "batched": lambda t: t.squeeze(0),
     "framed": lambda t: t.squeeze(1),
 }

@@ -17,7 +17,7 @@ from weft.torch import DTYPES
 
 from tests.oracles.numbers import E2M1, E4M3, decoded, nearest
 from tests.oracles.test_oracles import load_oracle
-from tests.python.entries import tensor_of
+from tests.python.entries import NUMBERS, tensor_of
 from tests.python.test_rotary_names import rotated
 
 # Of the largest rounding step of a dtype; attention rounds its weights too.
@@ -125,6 +125,7 @@ def check_call(call, tensors, named):
     """A call's results are the oracle's."""
     gives = {field.name: call.gives.get(field.name) for field in OPS[call.op].contract.results}
     results = {field: named.get(given.name if given else field) for field, given in gives.items()}
+    results |= {field: part.of(named[part.whole]) for field, part in call.parts.items()}
     results = {field: result for field, result in results.items() if result is not None}
     read = {field: array for field, view in call.reads.items() if (array := view.of(tensors)) is not None}
     for key, word in call.fixed.items():
@@ -154,15 +155,16 @@ def test_a_name_is_its_op_with_options(name):
     row = ROWS[name]
     generator = torch.Generator().manual_seed(3)
     every = {key: tensor_of(row, key, generator) for key in row.tensors}
+    numbers = {key: NUMBERS[key] for key, default in row.numbers.items() if default is None}
     required = {key: None if key in row.optional else tensor for key, tensor in every.items()}
     for tensors in [every, required] if row.optional else [every]:
-        named = results_of(row, getattr(weft.names, name)(*clones(tensors).values()))
+        named = results_of(row, getattr(weft.names, name)(*clones(tensors).values(), *numbers.values()))
         if len(row.calls) > 1:  # those that it keeps to itself, too
-            every_result = weft.names.results_of(row, clones(tensors), {})
+            every_result = weft.names.results_of(row, clones(tensors) | numbers, {})
             assert named.keys() == {key for key in every_result if not key.startswith("_")}
             named = every_result | named
         for call in row.calls:
-            check_call(call, named | tensors, named)
+            check_call(call, named | tensors | numbers, named)
 
 
 def listed():
