@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ def _over(array: Any, ranks: int) -> Any:
     return array.reshape(*array.shape[:-2], ranks, heads // ranks, array.shape[-1]).swapaxes(-3, -4)
 
 
-# Views by word; frameworks that have none make copies. "2of3": the second third of the last axis; "over4": `_over`.
+# Views by word; frameworks that have none make copies. "2of3": the second third of the last axis.
 _VIEWS: dict[str, Callable[[Any], Any]] = {
     "flat": lambda array: array.reshape(-1),
     "turned": lambda array: array.swapaxes(-1, -2),
@@ -52,10 +53,12 @@ _VIEWS: dict[str, Callable[[Any], Any]] = {
     "batched": lambda array: array.reshape(1, *array.shape),
     "unbatched": lambda array: array.reshape(array.shape[1:]),
     "framed": lambda array: array.reshape(array.shape[0], 1, *array.shape[1:]),
+    "video": lambda array: array.reshape(array.shape[0], math.prod(array.shape[1:4]), *array.shape[-2:]),
+    "fp32": lambda array: array.float() if hasattr(array, "float") else array.astype("float32"),
     "unframed": lambda array: array.reshape(array.shape[0], *array.shape[2:]),
 }
+BY_NUMBER: dict[str, Callable[[Any, int], Any]] = {"over": _over}
 _PART = re.compile(r"(\d+)of(\d+)")
-_OVER = re.compile(r"over(\d+)")
 
 
 def viewed(array: Any, words: Sequence[str]) -> Any:
@@ -65,8 +68,6 @@ def viewed(array: Any, words: Sequence[str]) -> Any:
             which, of = map(int, part.groups())
             size = array.shape[-1] // of
             array = array[..., (which - 1) * size : which * size]
-        elif over := _OVER.fullmatch(word):
-            array = _over(array, int(over[1]))
         else:
             array = _VIEWS[word](array)
     return array

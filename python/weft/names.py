@@ -12,6 +12,7 @@ such. `fixed` is what the name stands for, in the words of a case line:
 - `start=#x`: an option is the number of a tensor's tokens, its third axis from the end;
 - `out=@x`: an output is the memory of a tensor (JAX: returned instead), `out=+x`: lies in memory as that tensor does;
 - `out=~turned`, `out=~x`: a result is given as a view of it, or in the shape of a tensor; `out=:gate` calls it so;
+- `makes=video_thirds`: keywords that a function of `_made.py` makes of the entry's tensors and numbers;
 - `out=*out.1of3`: a result is that part of one that calls fill together (JAX: that is joined of theirs).
 
 A `name` is one or several names of an entry. Lines of the same name are the calls of one entry, of an op or of several,
@@ -32,8 +33,9 @@ from typing import Any
 
 from weft._contract import Option
 from weft._function import framework_of, run
+from weft._made import MAKERS
 from weft._op import OPS, Op
-from weft._views import viewed
+from weft._views import BY_NUMBER, viewed
 
 Arrays = dict[str, Any]  # an entry's tensors by name; None where one is left out
 
@@ -54,9 +56,10 @@ class View:
     def of(self, tensors: Mapping[str, Any]) -> Any:
         """The array that it is; None where the tensor is left out."""
         array = tensors[self.tensor]
-        found = [(_BY_NUMBER.fullmatch(word), word) for word in self.words]
-        words = [f"{by[1]}{tensors[by[2]]}" if by else word for by, word in found]
-        return None if array is None else viewed(array, words)
+        for word in self.words if array is not None else ():
+            by = _BY_NUMBER.fullmatch(word)
+            array = BY_NUMBER[by[1]](array, tensors[by[2]]) if by else viewed(array, [word])
+        return array
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class Call:
     counts: dict[str, View]  # options that are a tensor's number of tokens
     gives: dict[str, Given]  # results that are not given as they are
     parts: dict[str, Part]  # results that are parts of one
+    makes: str  # what makes further keywords, or nothing
     fixed: dict[str, str]
 
     def __str__(self) -> str:
@@ -117,6 +121,7 @@ class Call:
         words += [f"{field}=+{view}" for field, view in self.lies.items()]
         words += [f"{option}=#{view}" for option, view in self.counts.items()]
         words += [f"{field}=*{part}" for field, part in self.parts.items()]
+        words += [f"makes={self.makes}"] if self.makes else []
         return f"weft.{self.op}({', '.join(words)})"
 
     def _arrays(self, tensors: Arrays) -> dict[str, Any]:
@@ -147,7 +152,7 @@ class Call:
     def keywords(self, tensors: Arrays) -> dict[str, Any]:
         """The op's keywords that the name stands for, with these tensors."""
         options = {option.name: option for option in OPS[self.op].contract.options}
-        found = self._arrays(tensors)
+        found = self._arrays(tensors) | (MAKERS[self.makes](tensors) if self.makes else {})
         for option, view in self.counts.items():
             found[option] = view.of(tensors).shape[-3]
         for name, word in self.fixed.items():
@@ -218,6 +223,8 @@ _WORD = re.compile(r"(?P<word>[^:~]*)(:(?P<name>\w+))?(~(?P<view>\w+))?")
 
 
 def _call(line: Mapping[str, str], tensors: Mapping[str, str], before: Sequence[Call]) -> Call:
+    words = _pairs(line["fixed"])
+    makes = words.pop("makes", "")
     known = {*tensors, *(given.name for call in before for given in call.gives.values())}
     reads: dict[str, View] = {}
     writes: dict[str, View] = {}
@@ -226,7 +233,7 @@ def _call(line: Mapping[str, str], tensors: Mapping[str, str], before: Sequence[
     gives: dict[str, Given] = {}
     parts: dict[str, Part] = {}
     fixed: dict[str, str] = {}
-    for field, text in _pairs(line["fixed"]).items():
+    for field, text in words.items():
         found = _WORD.fullmatch(text)
         assert found is not None, f"{line['name']}: {field}={text}"
         word = found["word"]
@@ -240,11 +247,11 @@ def _call(line: Mapping[str, str], tensors: Mapping[str, str], before: Sequence[
         elif word:
             fixed[field] = word
     if before:
-        return Call(line["op"], reads, writes, lies, counts, gives, parts, fixed)
+        return Call(line["op"], reads, writes, lies, counts, gives, parts, makes, fixed)
     read = {view.tensor for view in reads.values()}
     fields = {field.name for field in OPS[line["op"]].contract.fields}
     reads |= {name: View(name) for name in tensors if name in fields - read - reads.keys()}
-    return Call(line["op"], reads, writes, lies, counts, gives, parts, fixed)
+    return Call(line["op"], reads, writes, lies, counts, gives, parts, makes, fixed)
 
 
 def _entry(lines: Sequence[Mapping[str, str]]) -> Iterator[Row]:

@@ -60,6 +60,26 @@ def empty(shape: Sequence[int], like: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     return np.empty(shape, like.dtype)
 
 
+def constant(
+    make: Callable[..., np.ndarray[Any, Any]], numbers: tuple[Any, ...], like: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """What a function makes of numbers."""
+    return make(np, {}, *numbers)
+
+
+def spread(array: np.ndarray[Any, Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """A view that repeats an array."""
+    return np.broadcast_to(array, shape)
+
+
+def rows_anywhere(
+    tables: Sequence[Sequence[np.ndarray[Any, Any]]], columns: int
+) -> Sequence[np.ndarray[Any, Any]]:
+    """Of each list of tables, the rows of so many columns that begin at each element of all of them in turn."""
+    elements = [np.concatenate([table.reshape(-1) for table in parts]) for parts in tables]
+    return [np.lib.stride_tricks.sliding_window_view(part, columns) for part in elements]
+
+
 def run(op: Op, values: Values) -> Any:
     """A call of a weft function on NumPy arrays."""
     fields = op.missing(values)

@@ -36,7 +36,15 @@ LEADING = {
     "packed": (),
 }
 JOINT = {"batch": 5, "kv_heads": 3, "width": 16}  # heads as the norm and the concatenation beside it see them
-NUMBERS = {"world_size": 2}  # that have no default
+# Numbers that have no default. A video has the tokens of its grid, and a head the pairs of its three tables.
+NUMBERS = {"world_size": 2, "num_frames": 2, "height": 3, "width": 4, "dim_t": 4, "dim_h": 6}
+NUMBERS |= {"rope_dim_t": 4, "rope_dim_h": 8, "rope_dim_w": 4}
+TOKENS_OF_VIDEO = 24
+TABLES_OF_VIDEO = {
+    f"{word}_{axis}": shape
+    for axis, shape in {"t": (2, 2), "h": (3, 3), "w": (4, 3)}.items()
+    for word in ("cos", "sin")
+}
 INDICES = 8  # rows of every table that an index picks
 
 # What a view is of, by its word: a tensor that gives this one. What the view leaves out differs from what it shows.
@@ -59,6 +67,8 @@ UNVIEWED = {
     "over[world_size]": lambda t: t.swapaxes(0, 1).flatten(1, 2),
     "batched": lambda t: t.squeeze(0),
     "framed": lambda t: t.squeeze(1),
+    "video": lambda t: t.reshape(t.shape[0], 2, 3, 4, *t.shape[-2:]),
+    "fp32": lambda t: t.double(),
 }
 
 
@@ -94,10 +104,12 @@ def parts_of(row, call):
 
 def tensor_of(row, name, generator):
     """A tensor of an entry, such that the field that reads it first has the shape that its op wants."""
+    if name in TABLES_OF_VIDEO:
+        return torch.randn(TABLES_OF_VIDEO[name], generator=generator)
     call, key, view = next(
         (call, field, view) for call in row.calls for field, view in call.reads.items() if view.tensor == name
     )
-    contract, dtype = OPS[call.op].contract, row.tensors[name]
+    contract, dtype = OPS[call.op].contract, row.tensors[name].replace("fp64", "fp32")  # until it is viewed
     field = next(field for field in contract.fields if field.name == key)
     integers = [option for option in contract.options if option.kind == "integer"]
     words = [word for view in call.reads.values() for word in view.words]
@@ -106,6 +118,8 @@ def tensor_of(row, name, generator):
         sizes |= SIZES_OF.get(word, {})
     if {"concat_pad", "qk_norm_rope"} <= {call.op for call in row.calls}:
         sizes |= JOINT
+    if call.makes:
+        sizes["tokens"] = TOKENS_OF_VIDEO
     sizes["dim"] *= parts_of(row, call)
     leading = next((LEADING[word] for word in words if word in LEADING), (2,) if call.op == "rope" else (5,))
     if field.sized_axis:

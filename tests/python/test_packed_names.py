@@ -42,10 +42,13 @@ def test_nothing_is_packed_of_no_rows():
     assert pack(*projection(rows=0), 2).shape == (2, 0, 3, 48)
 
 
-@pytest.mark.parametrize("function", [pack, torch.compile(pack, fullgraph=True, backend="aot_eager")])
-def test_it_compiles(function):
-    tensors = projection()
-    assert torch.equal(function(*tensors, 3), packed(tensors, 3))
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_it_compiles(dynamic):
+    torch._dynamo.reset()
+    compiled = torch.compile(pack, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for ranks in (3, 2):
+        tensors = projection()
+        assert torch.equal(compiled(*tensors, ranks), packed(tensors, ranks))
 
 
 def test_it_packs_arrays_of_numpy_and_jax():
