@@ -98,6 +98,8 @@ def test_axes_with_tables_of_their_own_have_pytorch_s_bits(dims, grid):
     assert result._fields == ("q", "k") and torch.equal(q, kept)
     assert torch.equal(result.q, chain(q, tables, dims))
     assert torch.equal(result.k, chain(k, tables, dims))
+    once = weft.names.fused_ltx25_decoder_rope(q, k, *tables, *dims[:2], rounding="fused")
+    torch.testing.assert_close(once.q.float(), result.q.float(), atol=1e-6, rtol=2**-7)
 
 
 def test_tables_in_fp64_are_rounded_to_fp32():
