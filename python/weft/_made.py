@@ -61,7 +61,7 @@ def _video(given: Arguments, dims: Sequence[int], bases: Sequence[float]) -> Key
     if any(dim % 2 or dim < 0 for dim in dims) or not 0 < sum(dims) <= head_dim:
         named = ", ".join(map(str, dims))
         raise ValueError(f"expected sections of even sizes in a head of {head_dim}, got {named}")
-    frequencies = _framework(q).constant(frequencies_of_axes, (tuple(dims), tuple(map(float, bases))), q)
+    frequencies = _framework(q).constant(frequencies_of_axes, (tuple(dims), tuple(bases)), q)
     grid = [given[name] for name in ("num_frames", "height", "width")]
     positions = _positions(q, q.shape[:-3], grid, (1, 1, 1), (0, 0, 0))
     return {"frequencies": frequencies, **positions, **_sections(dims)}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 import weft
+from weft._made import frequencies_of_axes, rows_of_axes
 
 GRID = (3, 4, 5)
 THIRDS = {64: (20, 20, 24), 128: (42, 42, 44), 48: (16, 16, 16), 4: (0, 0, 4), 7: (2, 2, 2)}
@@ -142,6 +146,36 @@ def test_pytorch_makes_what_depends_on_numbers_once(monkeypatch):
     assert [tuple(tensor.shape) for tensor in kept] == [(32,), (3, 60)]
     weft.names.rope_3d(*heads(60, 1, 64), *GRID)
     assert all(a is b for a, b in zip(kept, weft.torch._CONSTANTS.values(), strict=True))
+
+
+MADE = (
+    (rows_of_axes, (GRID, (8, 12, 12), (0, 16, 88))),
+    (frequencies_of_axes, ((4, 6, 2), (100.0, 9.0, 2.0))),
+)
+
+
+@pytest.mark.parametrize(("make", "numbers"), MADE, ids=["rows", "frequencies"])
+def test_what_is_made_is_beside_its_tensor(monkeypatch, make, numbers):
+    by_numpy, by_torch = make(np, {}, *numbers), make(torch, {}, *numbers)
+    assert torch.from_numpy(by_numpy).dtype == by_torch.dtype
+    torch.testing.assert_close(torch.from_numpy(by_numpy), by_torch)
+    monkeypatch.setattr(weft.torch, "_CONSTANTS", {})
+    assert make(torch, {"device": "meta"}, *numbers).is_meta
+    assert weft.torch.constant(make, numbers, torch.empty(1, device="meta")).is_meta
+    assert not weft.torch.constant(make, numbers, torch.empty(1)).is_meta
+
+
+def test_a_graph_is_not_captured_of_the_first_call(monkeypatch):
+    like: Any = SimpleNamespace(is_cuda=True, device=torch.device("cpu"))
+    make, numbers = MADE[0]
+    monkeypatch.setattr(weft.torch, "_CONSTANTS", {})
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match="can't be captured in a graph: run it once before"):
+        weft.torch.constant(make, numbers, like)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    made = weft.torch.constant(make, numbers, like)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert weft.torch.constant(make, numbers, like) is made
 
 
 def test_tracers_leave_nothing_behind(monkeypatch):

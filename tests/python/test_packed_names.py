@@ -64,6 +64,24 @@ def test_it_packs_arrays_of_numpy_and_jax():
         pack(*values, 2, out=jax.numpy.zeros(expected.shape))
 
 
+def test_an_entry_may_fill_several_results():
+    fixed = ("x=a out=*first.1of2", "x=b out=*second.1of2", "x=b out=*first.2of2", "x=a out=*second.2of2")
+    line = {"name": "both", "op": "copy", "fields": "a=fp32 b=fp32", "source": "here", "differs": ""}
+    (row,) = weft.names._entry([line | {"fixed": words} for words in fixed])
+    both, (a, b) = weft.names._function(row), torch.randn(2, 3, 4)
+    expected = torch.cat((a, b), -1), torch.cat((b, a), -1)
+    first = torch.empty(3, 8)
+    given = both(a, b, first=first)
+    assert given._fields == ("first", "second") and given.first is first
+    torch.testing.assert_close(tuple(given), expected)
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("jax_tvm_ffi")
+    joined = both(jax.numpy.asarray(a.numpy()), jax.numpy.asarray(b.numpy()))
+    assert joined._fields == ("first", "second")
+    for got, exact in zip(joined, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(got), exact.numpy())
+
+
 def test_what_it_refuses():
     q, k, v = projection()
     for call, error, said in (
