@@ -312,6 +312,17 @@ TEST(QkNormRope, SeveralHeadsALane) {
         test::expect_right("qk_norm_rope " + line + " q_out=bf16", "warps", "units=4");
     }
 }
+
+// Tables of a video's axes end to end: a row of 32 pairs begins at any element, so that each axis finds its own by positions
+// that are the same for every video.
+TEST(QkNormRope, RowsThatBeginAtAnyElementOfATable) {
+    const std::string line =
+        "qk_norm_rope q=bf16[2,60,3,64] k=bf16[2,60,3,64] q_out=bf16[2,60,3,64] k_out=bf16[2,60,3,64] "
+        "cos=fp32[117,32]{1,1} sin=fp32[117,32]{1,1} positions=int32[2,60]{0,1} positions2=int32[2,60]{0,1} "
+        "positions3=int32[2,60]{0,1} section2=12 section3=12 norm=none pairs=interleaved";
+    test::expect_right(line, "warps", "lanes=4");
+    test::expect_right(line + " rounding=eager", "vectors", "lanes=4");
+}
 #endif
 
 // Three positions that agree are one; each section alone follows its own.

@@ -6,7 +6,7 @@ the contract forbids is found while the call is traced.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import jax
@@ -71,6 +71,28 @@ def run(op: Op, values: Values) -> Any:
     )
     written = call(*inputs.values(), **_numbers(op, values, inputs.keys() | results.keys()))
     return op.result(values | dict(zip(results, written, strict=True)))
+
+
+def joined(parts: Sequence[jax.Array]) -> jax.Array:
+    """One array of parts along its last axis."""
+    return jax.numpy.concatenate(parts, -1)
+
+
+def constant(make: Callable[..., Any], numbers: tuple[Any, ...], like: Any) -> jax.Array:
+    """What a function makes of numbers."""
+    return jax.numpy.asarray(make(np, {}, *numbers))
+
+
+def spread(array: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """An array, repeated."""
+    return jax.numpy.broadcast_to(array, shape)
+
+
+def rows_anywhere(tables: Sequence[Sequence[jax.Array]], columns: int) -> Sequence[jax.Array]:
+    """Of each list of tables, the rows of so many columns that begin at each element of all of them in turn."""
+    elements = [jax.numpy.concatenate([table.reshape(-1) for table in parts]) for parts in tables]
+    begins = [np.arange(len(part) - columns + 1)[:, None] for part in elements]
+    return [part[begin + np.arange(columns)] for part, begin in zip(elements, begins, strict=True)]
 
 
 def _numbers(op: Op, values: Values, there: Set[str]) -> dict[str, np.generic]:

@@ -2,14 +2,18 @@
 
 The table `names.csv` binds each to an op, and `differs` says where results or demands are not those of the source.
 `fields` are the entry's tensors in the order in which the source takes its inputs (with the dtypes that it takes;
-weft's op takes more; `?`: it may be None), mostly named as the op's fields that they are. Numbers and any other keyword
-of the op are given by keyword. `fixed` is what the name stands for, in the words of a case line:
+weft's op takes more; `?`: it may be None), mostly named as the op's fields that they are. Behind them are numbers that
+are no option of the op: `world_size=number`, or with a default, `theta_base?=10000.0`. Keywords of the op are given as
+such. `fixed` is what the name stands for, in the words of a case line:
 
 - an option's value, an output's dtype, or `true` for an optional output;
-- `cos=table.even`: a field is a view of a tensor (`_VIEWS`), or that tensor itself (`x=q`);
+- `cos=table.even`: a field is a view of a tensor (`_views.py`), or that tensor itself (`x=q`); `q.over[world_size]`: a
+  view by one of the numbers;
 - `start=#x`: an option is the number of a tensor's tokens, its third axis from the end;
 - `out=@x`: an output is the memory of a tensor (JAX: returned instead), `out=+x`: lies in memory as that tensor does;
-- `out=~turned`, `out=~x`: a result is given as a view of it, or in the shape of a tensor; `out=:gate` calls it so.
+- `out=~turned`, `out=~x`: a result is given as a view of it, or in the shape of a tensor; `out=:gate` calls it so;
+- `makes=video_thirds`: keywords that a function of `_made.py` makes of the entry's tensors and numbers;
+- `out=*out.1of3`: a result is that part of one that calls fill together (JAX: that is joined of theirs).
 
 A `name` is one or several names of an entry. Lines of the same name are the calls of one entry, of an op or of several,
 which share its tensors: it returns the results of all of them. Lines after the first read only what `fixed` names, also
@@ -29,63 +33,14 @@ from typing import Any
 
 from weft._contract import Option
 from weft._function import framework_of, run
+from weft._made import MAKERS
 from weft._op import OPS, Op
+from weft._views import BY_NUMBER, viewed
 
 Arrays = dict[str, Any]  # an entry's tensors by name; None where one is left out
 
 
-def _last(array: Any) -> Any:
-    """Channels, the second axis, moved behind all others."""
-    for axis in range(1, array.ndim - 1):
-        array = array.swapaxes(axis, axis + 1)
-    return array
-
-
-def _first(array: Any) -> Any:
-    """What `_last` was made of."""
-    for axis in reversed(range(1, array.ndim - 1)):
-        array = array.swapaxes(axis, axis + 1)
-    return array
-
-
-# Views by word; frameworks that have none make copies. "2of3": the second third of the last axis.
-_VIEWS: dict[str, Callable[[Any], Any]] = {
-    "flat": lambda array: array.reshape(-1),
-    "turned": lambda array: array.swapaxes(-1, -2),
-    "joined": lambda array: array.reshape(*array.shape[:-2], -1),
-    "spatial": lambda array: array.reshape(*array.shape[:2], -1),
-    "last": _last,
-    "first": _first,
-    "even": lambda array: array[..., ::2],
-    "odd": lambda array: array[..., 1::2],
-    "heads": lambda array: array.swapaxes(-2, -3),
-    "one_head": lambda array: array.reshape(*array.shape[:-1], 1, array.shape[-1]),
-    "one_sequence": lambda array: array.reshape(1, -1, *array.shape[-2:]),
-    "tokens": lambda array: array.reshape(array.shape[0] * array.shape[1], -1),
-    "table": lambda array: array.reshape(-1, array.shape[-1]),
-    "packed": lambda array: array.reshape(-1, *array.shape[-3:]),
-    "q_heads": lambda array: array[..., 0, :, :],
-    "k_heads": lambda array: array[..., 1, :, :],
-    "v_heads": lambda array: array[..., 2, :, :],
-    "ranks": lambda array: array.swapaxes(0, 2),
-    "batched": lambda array: array.reshape(1, *array.shape),
-    "unbatched": lambda array: array.reshape(array.shape[1:]),
-    "framed": lambda array: array.reshape(array.shape[0], 1, *array.shape[1:]),
-    "unframed": lambda array: array.reshape(array.shape[0], *array.shape[2:]),
-}
-_PART = re.compile(r"(\d+)of(\d+)")
-
-
-def viewed(array: Any, words: Sequence[str]) -> Any:
-    """An array by each of the views in turn."""
-    for word in words:
-        if part := _PART.fullmatch(word):
-            which, of = map(int, part.groups())
-            size = array.shape[-1] // of
-            array = array[..., (which - 1) * size : which * size]
-        else:
-            array = _VIEWS[word](array)
-    return array
+_BY_NUMBER = re.compile(r"(\w+)\[(\w+)\]")
 
 
 @dataclass(frozen=True)
@@ -101,7 +56,10 @@ class View:
     def of(self, tensors: Mapping[str, Any]) -> Any:
         """The array that it is; None where the tensor is left out."""
         array = tensors[self.tensor]
-        return None if array is None else viewed(array, self.words)
+        for word in self.words if array is not None else ():
+            by = _BY_NUMBER.fullmatch(word)
+            array = BY_NUMBER[by[1]](array, tensors[by[2]]) if by else viewed(array, [word])
+        return array
 
 
 @dataclass(frozen=True)
@@ -119,6 +77,30 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of the parts along the last axis, all of one size, of a result that several calls fill."""
+
+    whole: str
+    word: str
+
+    def __str__(self) -> str:
+        return f"{self.whole}.{self.word}"
+
+    @property
+    def of_how_many(self) -> int:
+        """The number of the parts."""
+        return int(self.word.partition("of")[2])
+
+    def of(self, array: Any) -> Any:
+        """The part of an array."""
+        if array.shape[-1] % self.of_how_many:
+            raise ValueError(
+                f"{self.whole}: expected rows of {self.of_how_many} parts, got {array.shape[-1]}"
+            )
+        return viewed(array, [self.word])
+
+
+@dataclass(frozen=True)
 class Call:
     """One call of an op."""
 
@@ -128,6 +110,8 @@ class Call:
     lies: dict[str, View]  # outputs whose memory is laid out as a tensor's
     counts: dict[str, View]  # options that are a tensor's number of tokens
     gives: dict[str, Given]  # results that are not given as they are
+    parts: dict[str, Part]  # results that are parts of one
+    makes: str  # what makes further keywords, or nothing
     fixed: dict[str, str]
 
     def __str__(self) -> str:
@@ -136,11 +120,12 @@ class Call:
         words += [f"{field}=@{view}" for field, view in self.writes.items()]
         words += [f"{field}=+{view}" for field, view in self.lies.items()]
         words += [f"{option}=#{view}" for option, view in self.counts.items()]
+        words += [f"{field}=*{part}" for field, part in self.parts.items()]
+        words += [f"makes={self.makes}"] if self.makes else []
         return f"weft.{self.op}({', '.join(words)})"
 
-    def keywords(self, tensors: Arrays) -> dict[str, Any]:
-        """The op's keywords that the name stands for, with these tensors."""
-        options = {option.name: option for option in OPS[self.op].contract.options}
+    def _arrays(self, tensors: Arrays) -> dict[str, Any]:
+        """The fields that the call reads, and those that it writes where the entry says."""
         optional = {field.name for field in OPS[self.op].contract.outputs if field.optional}
         # A plain loop: torch.compile does not trace through assignments within comprehensions.
         found: dict[str, Any] = {}
@@ -159,6 +144,15 @@ class Call:
             empty_like = getattr(framework_of(owner), "empty_like", None)
             if empty_like is not None:
                 found[field] = viewed(empty_like(owner), view.words)
+        for field, part in self.parts.items():
+            if part.whole in tensors:
+                found[field] = part.of(tensors[part.whole])
+        return found
+
+    def keywords(self, tensors: Arrays) -> dict[str, Any]:
+        """The op's keywords that the name stands for, with these tensors."""
+        options = {option.name: option for option in OPS[self.op].contract.options}
+        found = self._arrays(tensors) | (MAKERS[self.makes](tensors) if self.makes else {})
         for option, view in self.counts.items():
             found[option] = view.of(tensors).shape[-3]
         for name, word in self.fixed.items():
@@ -170,12 +164,28 @@ class Call:
                 found[f"{name}_dtype"] = word
         return found
 
+    def wholes(self, tensors: Arrays) -> Arrays:
+        """The results that this call fills a part of, of the entry's caller or new; none where arrays are values."""
+        found = {}
+        for part in self.parts.values():
+            like = next(iter(self.reads.values())).of(tensors)
+            new = getattr(framework_of(like), "empty", None)
+            if part.whole in tensors:
+                found[part.whole] = tensors[part.whole]
+            elif new is not None:
+                found[part.whole] = new((*like.shape[:-1], part.of_how_many * like.shape[-1]), like)
+        return found
+
     def given(self, written: Any, tensors: Arrays) -> dict[str, Any]:
         """What the op returned, by the names under which the entry gives it."""
         first = OPS[self.op].contract.results[0].name
         fields = written._fields if isinstance(written, tuple) else (first,)  # type: ignore[attr-defined]
         by_field = dict(zip(fields, written if isinstance(written, tuple) else (written,), strict=True))
         plain = {field: Given(field, "") for field in by_field} | self.gives
+        for field, part in self.parts.items():
+            plain[field] = Given(str(part), "")
+            if part.whole in tensors:
+                del by_field[field]
         return {plain[field].name: plain[field].of(array, tensors) for field, array in by_field.items()}
 
 
@@ -185,10 +195,17 @@ class Row:
 
     name: str
     tensors: dict[str, str]  # dtypes by tensor
+    numbers: dict[str, float | None]  # defaults of those that are no option
     optional: frozenset[str]
     calls: tuple[Call, ...]
     source: str
     differs: str
+
+    @property
+    def wholes(self) -> dict[str, list[Part]]:
+        """Results that calls fill together, with the parts in turn."""
+        parts = [part for call in self.calls for part in call.parts.values()]
+        return {part.whole: [other for other in parts if other.whole == part.whole] for part in parts}
 
 
 def value_of(option: Option, word: str) -> Any:
@@ -206,42 +223,50 @@ _WORD = re.compile(r"(?P<word>[^:~]*)(:(?P<name>\w+))?(~(?P<view>\w+))?")
 
 
 def _call(line: Mapping[str, str], tensors: Mapping[str, str], before: Sequence[Call]) -> Call:
+    words = _pairs(line["fixed"])
+    makes = words.pop("makes", "")
     known = {*tensors, *(given.name for call in before for given in call.gives.values())}
     reads: dict[str, View] = {}
     writes: dict[str, View] = {}
     lies: dict[str, View] = {}
     counts: dict[str, View] = {}
     gives: dict[str, Given] = {}
+    parts: dict[str, Part] = {}
     fixed: dict[str, str] = {}
-    for field, text in _pairs(line["fixed"]).items():
+    for field, text in words.items():
         found = _WORD.fullmatch(text)
         assert found is not None, f"{line['name']}: {field}={text}"
         word = found["word"]
-        name, *views = word.lstrip("@+#").split(".")
+        name, *views = word.lstrip("@+#*").split(".")
         if found["name"] or found["view"]:
             gives[field] = Given(found["name"] or field, found["view"] or "")
-        if name in known:
+        if word.startswith("*"):
+            parts[field] = Part(name, views[0])
+        elif name in known:
             {"@": writes, "+": lies, "#": counts}.get(word[0], reads)[field] = View(name, tuple(views))
         elif word:
             fixed[field] = word
     if before:
-        return Call(line["op"], reads, writes, lies, counts, gives, fixed)
+        return Call(line["op"], reads, writes, lies, counts, gives, parts, makes, fixed)
     read = {view.tensor for view in reads.values()}
     fields = {field.name for field in OPS[line["op"]].contract.fields}
     reads |= {name: View(name) for name in tensors if name in fields - read - reads.keys()}
-    return Call(line["op"], reads, writes, lies, counts, gives, fixed)
+    return Call(line["op"], reads, writes, lies, counts, gives, parts, makes, fixed)
 
 
 def _entry(lines: Sequence[Mapping[str, str]]) -> Iterator[Row]:
     first = lines[0]
     pairs = _pairs(first["fields"])
-    tensors = {name.removesuffix("?"): dtype for name, dtype in pairs.items()}
+    every = {name.removesuffix("?"): word for name, word in pairs.items()}
+    tensors = {name: word for name, word in every.items() if word != "number" and not word[0].isdigit()}
+    defaults = {name: word for name, word in every.items() if name not in tensors}
+    numbers = {name: None if word == "number" else float(word) for name, word in defaults.items()}
     optional = frozenset(name[:-1] for name in pairs if name.endswith("?"))
     calls: list[Call] = []
     for line in lines:
         calls.append(_call(line, tensors, calls))
     for name in first["name"].split():
-        yield Row(name, tensors, optional, tuple(calls), first["source"], first["differs"])
+        yield Row(name, tensors, numbers, optional, tuple(calls), first["source"], first["differs"])
 
 
 def _read() -> dict[str, Row]:
@@ -268,11 +293,12 @@ def _returned(name: str, results: dict[str, Any]) -> Any:
 
 
 def _arguments(row: Row, args: Sequence[Any], kwargs: dict[str, Any]) -> Arrays:
-    """The entry's tensors; those given by keyword are taken out of the keywords."""
-    if len(args) > len(row.tensors):
-        raise TypeError(f"{row.name}() takes {len(row.tensors)} positional arguments, got {len(args)}")
-    tensors = dict.fromkeys(row.tensors) | dict(zip(row.tensors, args, strict=False))
-    tensors |= {name: kwargs.pop(name) for name in row.tensors if name in kwargs}
+    """The entry's tensors and numbers; those given by keyword are taken out of the keywords."""
+    names = [*row.tensors, *row.numbers]
+    if len(args) > len(names):
+        raise TypeError(f"{row.name}() takes {len(names)} positional arguments, got {len(args)}")
+    tensors = dict.fromkeys(row.tensors) | row.numbers | dict(zip(names, args, strict=False))
+    tensors |= {name: kwargs.pop(name) for name in names if name in kwargs}
     missing = [name for name, array in tensors.items() if array is None and name not in row.optional]
     if missing:
         raise TypeError(f"{row.name}() needs {', '.join(missing)}")
@@ -281,8 +307,9 @@ def _arguments(row: Row, args: Sequence[Any], kwargs: dict[str, Any]) -> Arrays:
 
 def _keywords_of(call: Call, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Those that a call takes: not an output that the entry gives by another name, or keeps to itself."""
-    other = [field for field, given in call.gives.items() if given.name != field]
-    other += [f"{field}_dtype" for field in other if call.gives[field].name.startswith("_")]
+    other = [*call.parts, *(field for field, given in call.gives.items() if given.name != field)]
+    kept = [field for field in other if field in call.parts or call.gives[field].name.startswith("_")]
+    other += [f"{field}_dtype" for field in kept]
     own = OPS[call.op].defaults
     return {name: value for name, value in kwargs.items() if name in own and name not in other}
 
@@ -290,13 +317,20 @@ def _keywords_of(call: Call, kwargs: dict[str, Any]) -> dict[str, Any]:
 def results_of(row: Row, tensors: Arrays, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Every call in turn; all that they give, by name. A keyword goes to each call whose op has it."""
     own = [_keywords_of(call, kwargs) for call in row.calls]
-    unknown = [name for name in kwargs if not any(name in taken for taken in own)]
+    wholes = row.wholes
+    unknown = [name for name in kwargs if name not in wholes and not any(name in taken for taken in own)]
     if unknown:
         raise TypeError(f"{row.name}() has no parameter {unknown[0]!r}")
-    given: dict[str, Any] = {}
+    given = {name: kwargs[name] for name in wholes if kwargs.get(name) is not None}
     for call, taken in zip(row.calls, own, strict=True):
+        given |= call.wholes(given | tensors)
         op, known = OPS[call.op], given | tensors
         given |= call.given(run(op, op.bind((), call.keywords(known) | taken)), known)
+    for name, parts in wholes.items():
+        if name not in given:
+            arrays = [given.pop(str(part)) for part in parts]
+            framework: Any = framework_of(arrays[0])
+            given[name] = framework.joined(arrays)
     return given
 
 
@@ -315,7 +349,8 @@ def _function(row: Row) -> Callable[..., Any]:
         return _run(row, tensors, kwargs)
 
     differs = f" What differs: {row.differs}." if row.differs else ""
-    taken = ", ".join(f"[{name}]" if name in row.optional else name for name in row.tensors)
+    names = [*row.tensors, *row.numbers]
+    taken = ", ".join(f"[{name}]" if name in row.optional else name for name in names)
     call.__name__ = call.__qualname__ = row.name
     call.__doc__ = f"{row.name}({taken}): {' and '.join(map(str, row.calls))}. Source: {row.source}.{differs}"
     return call

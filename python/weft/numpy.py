@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,31 @@ def dtype_of(name: str) -> np.dtype[Any]:
 def empty_like(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """New memory of an array's dtype, shape and order of axes."""
     return np.empty_like(array)
+
+
+def empty(shape: Sequence[int], like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """New memory of an array's dtype."""
+    return np.empty(shape, like.dtype)
+
+
+def constant(
+    make: Callable[..., np.ndarray[Any, Any]], numbers: tuple[Any, ...], like: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """What a function makes of numbers."""
+    return make(np, {}, *numbers)
+
+
+def spread(array: np.ndarray[Any, Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """A view that repeats an array."""
+    return np.broadcast_to(array, shape)
+
+
+def rows_anywhere(
+    tables: Sequence[Sequence[np.ndarray[Any, Any]]], columns: int
+) -> Sequence[np.ndarray[Any, Any]]:
+    """Of each list of tables, the rows of so many columns that begin at each element of all of them in turn."""
+    elements = [np.concatenate([table.reshape(-1) for table in parts]) for parts in tables]
+    return [np.lib.stride_tricks.sliding_window_view(part, columns) for part in elements]
 
 
 def run(op: Op, values: Values) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
 import torch
 
 from weft._contract import Field
@@ -170,6 +171,43 @@ OPERATORS = {name: Operator(op) for name, op in OPS.items()}
 def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     """New memory of a tensor's dtype, shape and memory format."""
     return torch.empty_like(tensor)
+
+
+def empty(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """New memory of a tensor's dtype, beside it."""
+    return like.new_empty(shape)
+
+
+_CONSTANTS: dict[Any, torch.Tensor] = {}  # for good: a CUDA Graph may read them at any time
+
+
+def constant(make: Callable[..., Any], numbers: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
+    """What a function makes of numbers, beside a tensor: once, or as a part of what torch.compile compiles."""
+    if torch.compiler.is_compiling():
+        made: torch.Tensor = make(torch, {"device": like.device}, *numbers)
+        return made
+    key = (make, numbers, like.device)
+    found = _CONSTANTS.get(key)
+    if found is None:
+        if like.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                "the first call with these sizes can't be captured in a graph: run it once before"
+            )
+        found = torch.from_numpy(make(numpy, {}, *numbers)).to(like.device)
+        if type(found) is torch.Tensor:  # none of a tracer
+            _CONSTANTS[key] = found
+    return found
+
+
+def spread(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """A view that repeats a tensor."""
+    return tensor.expand(*shape)
+
+
+def rows_anywhere(tables: Sequence[Sequence[torch.Tensor]], columns: int) -> Sequence[torch.Tensor]:
+    """Of each list of tables, the rows of so many columns that begin at each element of all of them in turn."""
+    elements = torch.cat([table.reshape(-1) for parts in tables for table in parts])
+    return [part.unfold(0, columns, 1) for part in elements.chunk(len(tables))]
 
 
 def run(op: Op, values: Values) -> Any:

@@ -7,7 +7,7 @@ import math
 import torch
 from weft._contract import LEADING as LEADING_ROWS
 from weft._op import OPS
-from weft.names import viewed
+from weft._views import viewed
 from weft.torch import DTYPES
 
 from tests.python import cases
@@ -28,6 +28,7 @@ LEADING = {
     "flat": (),
     "turned": (5, 7),
     "ranks": (2, 3, 4, 5),
+    "over[world_size]": (2, 3, 4, 5),
     "last": (2, 3, 5),
     "batched": (),
     "one_head": (),
@@ -35,6 +36,15 @@ LEADING = {
     "packed": (),
 }
 JOINT = {"batch": 5, "kv_heads": 3, "width": 16}  # heads as the norm and the concatenation beside it see them
+# Numbers that have no default. A video has the tokens of its grid, and a head the pairs of its three tables.
+NUMBERS = {"world_size": 2, "num_frames": 2, "height": 3, "width": 4, "dim_t": 4, "dim_h": 6}
+NUMBERS |= {"rope_dim_t": 4, "rope_dim_h": 8, "rope_dim_w": 4}
+TOKENS_OF_VIDEO = 24
+TABLES_OF_VIDEO = {
+    f"{word}_{axis}": shape
+    for axis, shape in {"t": (2, 2), "h": (3, 3), "w": (4, 3)}.items()
+    for word in ("cos", "sin")
+}
 INDICES = 8  # rows of every table that an index picks
 
 # What a view is of, by its word: a tensor that gives this one. What the view leaves out differs from what it shows.
@@ -54,8 +64,11 @@ UNVIEWED = {
     "packed": lambda t: t.reshape(1, t.shape[0], 1, 1, *t.shape[1:]),
     "q_heads": lambda t: torch.stack((t, -2 * t.flip(-1), t.flip(0)), -3),
     "ranks": lambda t: t.swapaxes(0, 2),
+    "over[world_size]": lambda t: t.swapaxes(0, 1).flatten(1, 2),
     "batched": lambda t: t.squeeze(0),
     "framed": lambda t: t.squeeze(1),
+    "video": lambda t: t.reshape(t.shape[0], 2, 3, 4, *t.shape[-2:]),
+    "fp32": lambda t: t.double(),
 }
 
 
@@ -91,10 +104,12 @@ def parts_of(row, call):
 
 def tensor_of(row, name, generator):
     """A tensor of an entry, such that the field that reads it first has the shape that its op wants."""
+    if name in TABLES_OF_VIDEO:
+        return torch.randn(TABLES_OF_VIDEO[name], generator=generator)
     call, key, view = next(
         (call, field, view) for call in row.calls for field, view in call.reads.items() if view.tensor == name
     )
-    contract, dtype = OPS[call.op].contract, row.tensors[name]
+    contract, dtype = OPS[call.op].contract, row.tensors[name].replace("fp64", "fp32")  # until it is viewed
     field = next(field for field in contract.fields if field.name == key)
     integers = [option for option in contract.options if option.kind == "integer"]
     words = [word for view in call.reads.values() for word in view.words]
@@ -103,6 +118,8 @@ def tensor_of(row, name, generator):
         sizes |= SIZES_OF.get(word, {})
     if {"concat_pad", "qk_norm_rope"} <= {call.op for call in row.calls}:
         sizes |= JOINT
+    if call.makes:
+        sizes["tokens"] = TOKENS_OF_VIDEO
     sizes["dim"] *= parts_of(row, call)
     leading = next((LEADING[word] for word in words if word in LEADING), (2,) if call.op == "rope" else (5,))
     if field.sized_axis:

@@ -11,13 +11,14 @@ import pytest
 import torch
 import weft
 from weft._contract import Option
+from weft._made import MAKERS
 from weft._op import OPS
 from weft.names import ROWS, value_of
 from weft.torch import DTYPES
 
 from tests.oracles.numbers import E2M1, E4M3, decoded, nearest
 from tests.oracles.test_oracles import load_oracle
-from tests.python.entries import tensor_of
+from tests.python.entries import NUMBERS, tensor_of
 from tests.python.test_rotary_names import rotated
 
 # Of the largest rounding step of a dtype; attention rounds its weights too.
@@ -111,12 +112,13 @@ def chain_of_one(op, read):
 
 
 def oracle_of(call, read, dtypes, counts):
-    """What the oracle gives; it has no part in the bits of an eager chain."""
+    """What the oracle gives; it has no part in the bits of an eager chain, which are near those of one rounding."""
     options = {option.name: option.default for option in OPS[call.op].contract.options}
     for option in OPS[call.op].contract.options:
         if option.name in call.fixed:
             options[option.name] = value_of(option, call.fixed[option.name])
     options |= counts | {"dtypes": dtypes, "patch": 14}
+    options |= {"rounding": "fused"} if call.op == "qk_norm_rope" else {}
     inputs = {field: real(array) for field, array in read.items()}
     return load_oracle(call.op).oracle(inputs, options) or chain_of(call.op, read, options)
 
@@ -125,13 +127,17 @@ def check_call(call, tensors, named):
     """A call's results are the oracle's."""
     gives = {field.name: call.gives.get(field.name) for field in OPS[call.op].contract.results}
     results = {field: named.get(given.name if given else field) for field, given in gives.items()}
+    results |= {field: part.of(named[part.whole]) for field, part in call.parts.items()}
     results = {field: result for field, result in results.items() if result is not None}
     read = {field: array for field, view in call.reads.items() if (array := view.of(tensors)) is not None}
+    made = MAKERS[call.makes](tensors) if call.makes else {}
+    read |= {key: value for key, value in made.items() if isinstance(value, torch.Tensor)}
     for key, word in call.fixed.items():
         if key in results and word in DTYPES:
             assert results[key].dtype == DTYPES[word]
     dtypes = {key: weft.torch.NAMES[array.dtype] for key, array in (read | results).items()}
     counts = {option: view.of(tensors).shape[-3] for option, view in call.counts.items()}
+    counts |= {key: value for key, value in made.items() if key not in read}
     expected = oracle_of(call, read, dtypes, counts)
     assert expected.keys() & results.keys()
     for key in expected.keys() & results.keys():
@@ -154,15 +160,16 @@ def test_a_name_is_its_op_with_options(name):
     row = ROWS[name]
     generator = torch.Generator().manual_seed(3)
     every = {key: tensor_of(row, key, generator) for key in row.tensors}
+    numbers = {key: NUMBERS[key] if default is None else default for key, default in row.numbers.items()}
     required = {key: None if key in row.optional else tensor for key, tensor in every.items()}
     for tensors in [every, required] if row.optional else [every]:
-        named = results_of(row, getattr(weft.names, name)(*clones(tensors).values()))
+        named = results_of(row, getattr(weft.names, name)(*clones(tensors).values(), *numbers.values()))
         if len(row.calls) > 1:  # those that it keeps to itself, too
-            every_result = weft.names.results_of(row, clones(tensors), {})
+            every_result = weft.names.results_of(row, clones(tensors) | numbers, {})
             assert named.keys() == {key for key in every_result if not key.startswith("_")}
             named = every_result | named
         for call in row.calls:
-            check_call(call, named | tensors, named)
+            check_call(call, named | tensors | numbers, named)
 
 
 def listed():
