@@ -101,12 +101,14 @@ inline AttentionCodes codes_of(const Attention& op) {
     return codes;
 }
 
-// Boxes of 128 bytes of columns by some heads of some tokens.
-inline kit::TensorMap box_map(const Tensor& t, int heads, int tokens,
-                              kit::Fetch fetch = kit::Fetch::bytes256) {
+// Boxes of 128 bytes of columns by some heads of some tokens, which so many blocks read.
+inline kit::TensorMap box_map(const Tensor& t, int heads, int tokens, int readers) {
     const int bytes = bits(t.dtype) / 8;
-    kit::TensorLayout layout{
-        .data = t.data, .element_bytes = bytes, .axes = 4, .swizzle = kit::Swizzle::bytes128, .fetch = fetch};
+    kit::TensorLayout layout{.data = t.data,
+                             .element_bytes = bytes,
+                             .axes = 4,
+                             .swizzle = kit::Swizzle::bytes128,
+                             .fetch = kit::fetch_for(readers)};
     const int axes[] = {3, 2, 1, 0};
     const int box[] = {128 / bytes, heads, tokens, 1};
     for (int i = 0; i < 4; ++i) {
@@ -117,11 +119,6 @@ inline kit::TensorMap box_map(const Tensor& t, int heads, int tokens,
         layout.box[i] = static_cast<std::uint32_t>(box[i]);
     }
     return kit::tensor_map("attention", layout);
-}
-
-// Of keys and values: where all queries of a key head are rows of one block, no other block asks for them.
-inline kit::Fetch key_fetch(const AttentionParams& p) {
-    return p.row_blocks == 1 ? kit::Fetch::bytes128 : kit::Fetch::bytes256;
 }
 
 // The results of splits, before they are merged, in fp32.

@@ -15,8 +15,8 @@ void launch_attention_decode(const Attention& op, const attention::DecodeConfig&
     if (partials != nullptr) set_partials(p, partials);
     p.clustered = config.clustered;
     p.page_keys = attention::box_keys(op, DecodeTile::keys());
-    const kit::TensorMap keys = box_map(op.k, 1, p.page_keys, key_fetch(p)),
-                         values = box_map(op.v, 1, p.page_keys, key_fetch(p));
+    const kit::TensorMap keys = box_map(op.k, 1, p.page_keys, p.row_blocks),
+                         values = box_map(op.v, 1, p.page_keys, p.row_blocks);
     p.blocks = static_cast<unsigned>(attention::blocks(problem, DecodeTile::kRows) * config.splits);
     // A cluster works once; a block alone goes on with other rows.
     const bool goes_on = config.tile.goes_on() && !config.clustered;

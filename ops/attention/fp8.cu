@@ -28,9 +28,9 @@ void transpose_values(const Attention& op, const attention::TransposedValues& va
 template <class T>
 void launch_fp8_as(const AttentionParams& p, const Attention& op, const Tensor& values,
                    const attention::WgmmaConfig& config, Context& context) {
-    const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
-    const kit::TensorMap k = box_map(op.k, 1, config.tile.keys()),
-                         v = box_map(values, config.tile.v_dim(), 1);
+    const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group, p.splits);
+    const kit::TensorMap k = box_map(op.k, 1, config.tile.keys(), p.row_blocks),
+                         v = box_map(values, config.tile.v_dim(), 1, p.row_blocks);
     const kit::LaunchShape shape = wgmma_shape(p, config, context.info());
     const auto as = [&](auto kernel) {
         kit::launch("attention_wgmma", kernel, shape, context.stream(), p, q, k, v);

@@ -61,8 +61,9 @@ TEST(AttentionDecode, SaysWhatItCannotBring) {
 }
 
 attention::DecodeConfig cut(std::int64_t heads, std::int64_t rows, std::int64_t keys, int head_dim,
-                            const DeviceInfo& device) {
+                            const DeviceInfo& device, int stored_bits = 16) {
     attention::Problem problem;
+    problem.stored_bits = stored_bits;
     problem.heads = heads, problem.rows = rows, problem.keys = keys, problem.head_dim = head_dim;
     return attention::choose_decode(problem, device);
 }
@@ -74,7 +75,13 @@ TEST(AttentionDecode, DividesKeysAsFarAsThatIsQuicker) {
     EXPECT_EQ(config.splits, 8);
     EXPECT_TRUE(config.clustered);
     config = cut(8, 4, 8192, 128, h200);
-    EXPECT_GT(config.splits, 4) << "the whole card's memory";
+    EXPECT_EQ(config.splits, 8) << "the whole card's memory, and no second kernel";
+    EXPECT_TRUE(config.clustered);
+    config = cut(1, 4, 8192, 128, h200);
+    EXPECT_GT(config.splits, attention::DecodeTile::kBlocks) << "one cluster is too little of the card";
+    EXPECT_TRUE(config.merged());
+    config = cut(8, 4, 8192, 128, h200, 8);
+    EXPECT_EQ(config.splits, 16) << "codes take a block longer than their bytes: more of them pay";
     EXPECT_TRUE(config.merged());
     config = cut(32, 1, 4096, 128, h200);
     EXPECT_EQ(config.splits, 2) << "more would not find room";

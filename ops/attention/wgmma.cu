@@ -9,9 +9,9 @@ namespace {
 template <class T, bool kOptions, bool kRagged>
 void launch_wgmma_as(const AttentionParams& p, const Attention& op, const attention::WgmmaConfig& config,
                      Context& context) {
-    const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group);
-    const kit::TensorMap k = box_map(op.k, 1, p.page_keys, key_fetch(p)),
-                         v = box_map(op.v, 1, p.page_keys, key_fetch(p));
+    const kit::TensorMap q = box_map(op.q, p.group, config.rows / p.group, p.splits);
+    const kit::TensorMap k = box_map(op.k, 1, p.page_keys, p.row_blocks),
+                         v = box_map(op.v, 1, p.page_keys, p.row_blocks);
     const kit::LaunchShape shape = wgmma_shape(p, config, context.info());
     constexpr const char* kName = "attention_wgmma";
     const auto as = [&](auto kernel) { kit::launch(kName, kernel, shape, context.stream(), p, q, k, v); };

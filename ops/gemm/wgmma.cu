@@ -31,7 +31,7 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
     kit::TensorLayout of_weights = tile.gated
                                        ? gated_layout(op, p, weights)
                                        : rows_layout(op.b, p.n, p.k, p.b.row, WgmmaTile::kRowBytes, weights);
-    of_weights.fetch = weight_fetch(tiles.tokens);
+    of_weights.fetch = kit::fetch_for(tiles.tokens);
     maps.weights = map(of_weights);
     for (int rank = 0; rank < config.cluster; ++rank) {
         maps.tokens[rank] = panel(op.a, p.m, p.a_stride,

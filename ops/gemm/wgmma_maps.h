@@ -25,11 +25,6 @@ inline kit::TensorLayout rows_layout(const Tensor& t, std::int64_t rows, std::in
     return layout;
 }
 
-// Where one tile has all tokens, no other block asks for its weights.
-inline kit::Fetch weight_fetch(std::int64_t token_tiles) {
-    return token_tiles == 1 ? kit::Fetch::bytes128 : kit::Fetch::bytes256;
-}
-
 // Eight rows of the matrix that lies first, eight of the other, and so on.
 inline kit::TensorLayout gated_layout(const Gemm& op, const gemm::Problem& p, int box) {
     const auto b = reinterpret_cast<std::uintptr_t>(op.b.data),

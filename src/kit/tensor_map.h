@@ -24,9 +24,12 @@ constexpr unsigned swizzled(Swizzle swizzle, unsigned offset) {
     return offset ^ (offset >> 7 & (chunks - 1)) << 4;
 }
 
-// What a miss brings into the L2 cache. Memory gives more where that is 128 bytes; what lies in the next 128, which another
-// block or the next box asks for, is then not there yet.
+// What a miss brings into the L2 cache. The memory gives more where that is 128 bytes; of 256 the second half is there already for
+// another block that asks for it.
 enum class Fetch { bytes128, bytes256 };
+
+// Of what so many blocks read.
+constexpr Fetch fetch_for(std::int64_t readers) { return readers == 1 ? Fetch::bytes128 : Fetch::bytes256; }
 
 // Axis 0 is the innermost, dense. Sizes and boxes in elements; what is outside of the tensor reads as zero
 // and is not written.

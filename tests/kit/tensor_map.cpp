@@ -86,5 +86,11 @@ TEST(TensorMaps, HaveBoxesOfWholeChunksWithinTheirSwizzle) {
     EXPECT_THAT(why([](TensorLayout& t) { t.box[0] = 256; }), IsNull()) << "without a swizzle";
 }
 
+TEST(TensorMaps, FetchLessAtOnceOfWhatOneBlockReads) {
+    EXPECT_EQ(kit::fetch_for(1), kit::Fetch::bytes128);
+    for (const std::int64_t readers : {2, 16}) EXPECT_EQ(kit::fetch_for(readers), kit::Fetch::bytes256);
+    EXPECT_EQ(TensorLayout{}.fetch, kit::Fetch::bytes256) << "who reads it is not said";
+}
+
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET
