@@ -20,6 +20,7 @@ Weft has no gradients: a call that wants some is the library's, and is counted a
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import Any
 
@@ -27,7 +28,7 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from weft import swap
-from weft.transformers import _attention, _families
+from weft.transformers import _attention, _blocks, _families, _joined
 
 __all__ = ["accelerate", "attention_calls", "recipes"]
 
@@ -55,12 +56,24 @@ def accelerate(
     if rounding not in ("fused", "eager"):
         raise ValueError(f"rounding is 'fused' or 'eager', got {rounding!r}")
     report = swap.apply(model, recipes(rounding))
+    if rounding == "fused":
+        _join_projections(report)
     if attention and report.replaced:
         for part in model.modules():
             if isinstance(part, PreTrainedModel):  # the outermost: it answers for all inside
                 _switch(part)
                 break
     return report
+
+
+def _join_projections(report: swap.Report) -> None:
+    """Moves each attention's weights of queries, keys and values together, until undo."""
+    for row in report.replaced:
+        module: Any = report.model.get_submodule(row.path)
+        if hasattr(module, "_weft_joined") and _joined.join(linears := _blocks.projections(module)):
+            module._weft_joined = True
+            # Not a closure: a copy of the model parts its own weights.
+            swap.on_undo(report.model, functools.partial(_joined.part, linears))
 
 
 def _switch(model: PreTrainedModel) -> None:
