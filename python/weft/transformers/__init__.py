@@ -7,9 +7,10 @@
     weft.swap.undo(model)
 
 `accelerate` serves Llama, Mistral, Qwen2, Qwen3 and Gemma 1 to 3: the residual's sum and the norm after it are one
-call, so are the norm of queries and keys with their rotation, and gate, up and activation. It works before and after
-accelerate's hooks and PEFT's adapters, in eager mode, `generate`, static caches, `torch.compile(fullgraph=True)` and
-with `tp_plan="auto"`. What it leaves alone is in the report, with the reason, and how often each module was called.
+call, so are the norm of queries and keys with their rotation and their way into a static cache, and gate, up and
+activation; of few tokens queries, keys and values are one product. It works before and after accelerate's hooks and
+PEFT's adapters, in eager mode, `generate`, static caches, `torch.compile(fullgraph=True)` and with `tp_plan="auto"`.
+What it leaves alone is in the report, with the reason, and how often each module was called.
 
 `rounding="fused"` rounds once where the library rounds at each step. `rounding="eager"` rounds as the library does,
 where weft promises the bits of PyTorch's operators (on a GPU; each op's page says for what): norms, rotation and
@@ -72,7 +73,6 @@ def _join_projections(report: swap.Report) -> None:
         module: Any = report.model.get_submodule(row.path)
         if hasattr(module, "_weft_joined") and _joined.join(linears := _blocks.projections(module)):
             module._weft_joined = True
-            # Not a closure: a copy of the model parts its own weights.
             swap.on_undo(report.model, functools.partial(_joined.part, linears))
 
 
@@ -81,7 +81,7 @@ def _switch(model: PreTrainedModel) -> None:
     before = _implementations(model)
     if any(implementation != "weft" for _, implementation in before):
         model.set_attn_implementation("weft")
-        swap.on_undo(model, lambda: _restore(before))
+        swap.on_undo(model, functools.partial(_restore, before))
 
 
 def _implementations(model: PreTrainedModel) -> list[tuple[Any, Any]]:

@@ -182,23 +182,21 @@ def _head_norms(self: Any, q: torch.Tensor) -> tuple[dict[str, Any], str | None]
 
 
 def _turned(self: Any, heads: Heads, cos: torch.Tensor, sin: torch.Tensor, cache: Any) -> Heads:
-    """The queries, and the keys and values of all tokens that the cache has then."""
+    """The queries, and the keys and values of all tokens that the cache has then: [batch, heads, tokens, dim]."""
     half = self.head_dim // 2
     q, k, v = heads
-    apart = (
-        cos.shape[0] == q.shape[0]
-    )  # positions of each sequence: a row of the table for each token of the batch
-    rows = (lambda tensor: tensor.flatten(0, 1)) if apart else (lambda tensor: tensor)
-    cos, sin = (rows(cos), rows(sin)) if apart else (cos[0], sin[0])
+    own_positions = cos.shape[0] == q.shape[0]  # a row of the table for each token of the batch
+
+    def rows(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.flatten(0, 1) if own_positions else tensor
+
+    cos, sin = (rows(cos), rows(sin)) if own_positions else (cos[0], sin[0])
     table: dict[str, Any] = dict(cos=cos[:, :half], sin=sin[:, :half])
     norms, reason = _head_norms(self, q)
-    layer = None
-    if reason is None and cache is not None:
-        layer = _cache.static_layer(cache, self.layer_idx, k, v)
-    if layer is not None:
+    if reason is None and (layer := _cache.static_layer(cache, self.layer_idx, k, v)) is not None:
         places = _cache.places(layer, *q.shape[:2])
-        places["slots"] = rows(places["slots"])
-        out = weft.qk_norm_rope(rows(q), rows(k), rows(v), **norms, **table, **places)
+        slots = rows(places.pop("slots"))
+        out: Any = weft.qk_norm_rope(rows(q), rows(k), rows(v), slots=slots, **norms, **table, **places)
         layer.cumulative_length.add_(q.shape[1])
         return out.q_out.view(q.shape).transpose(1, 2), layer.keys, layer.values
     if reason is None:
@@ -209,10 +207,8 @@ def _turned(self: Any, heads: Heads, cos: torch.Tensor, sin: torch.Tensor, cache
             swap.handed_on(self, f"norms and rotation apart: {reason}")
         if self._weft_head_norm:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k = (
-            weft.rope(rows(x).contiguous(), **table, rounding=self._weft_rounding).view(x.shape)
-            for x in (q, k)
-        )
+        table["rounding"] = self._weft_rounding
+        q, k = (weft.rope(rows(x).contiguous(), **table).view(x.shape) for x in (q, k))
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     if cache is not None:
         k, v = cache.update(k, v, self.layer_idx)

@@ -37,7 +37,7 @@ def static_layer(cache: Any, index: int, k: torch.Tensor, v: torch.Tensor) -> An
     return layer
 
 
-def places(layer: Any, batch: int, tokens: int) -> dict[str, torch.Tensor]:
+def places(layer: Any, batch: int, tokens: int) -> dict[str, Any]:
     """The options of `weft.qk_norm_rope` by which a static layer gets the next tokens of each sequence.
 
     A cache is [batch, heads, room, dim]; its transposed view is one of pages, a page for each sequence. A token behind

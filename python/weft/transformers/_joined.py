@@ -39,11 +39,11 @@ def _whole(parts: Sequence[torch.Tensor]) -> torch.Tensor | None:
 def _product(x: torch.Tensor, weights: list[torch.Tensor], biases: list[torch.Tensor]) -> torch.Tensor:
     weight, bias = _whole(weights), _whole(biases) if biases else None
     if weight is not None and (bias is not None or not biases):
-        return weft.gemm(x, weight, bias=bias)  # type: ignore[no-any-return]
+        return weft.gemm(x, weight, bias=bias)
     out = _fake(x, weights, biases)
     parts = out.split([len(weight) for weight in weights], -1)
-    for part, w, b in zip(parts, weights, biases or [None] * len(weights), strict=True):
-        weft.gemm(x, w, bias=b, out=part)
+    for number, (part, w) in enumerate(zip(parts, weights, strict=True)):
+        weft.gemm(x, w, bias=biases[number] if biases else None, out=part)
     return out
 
 
@@ -60,7 +60,7 @@ def product(x: torch.Tensor, linears: Sequence[Any]) -> tuple[torch.Tensor, ...]
     """What each Linear makes of x, as parts of one tensor; biases belong to all of them or to none."""
     weights = [linear.weight for linear in linears]
     biases = [] if linears[0].bias is None else [linear.bias for linear in linears]
-    out = torch.ops.weft_transformers.joined_product(x, weights, biases)
+    out = torch.ops.weft_transformers.joined_product.default(x, weights, biases)
     return out.split([weight.shape[0] for weight in weights], -1)  # type: ignore[no-any-return]
 
 
@@ -81,7 +81,7 @@ def _move(parameters: Sequence[nn.Parameter]) -> None:
 
 def join(linears: Sequence[Any]) -> bool:
     """Puts the weights of Linears behind one another; False, and nothing changes, where some are not plain ones."""
-    if any(swap.why_not_eaten(linear) is not None for linear in linears):
+    if any(type(linear) is not nn.Linear or swap.why_not_read(linear) is not None for linear in linears):
         return False
     kinds = [[linear.weight for linear in linears]]
     if any(linear.bias is not None for linear in linears):
@@ -99,7 +99,7 @@ def join(linears: Sequence[Any]) -> bool:
 def part(linears: Sequence[Any]) -> None:
     """Gives weights that still lie together memory of their own again."""
     for name in ("weight", "bias"):
-        parts = [getattr(linear, name, None) for linear in linears]
+        parts: list[Any] = [getattr(linear, name, None) for linear in linears]
         if all(type(p) is nn.Parameter for p in parts) and _whole(parts) is not None:
             for parameter in parts:
                 parameter.data = parameter.data.clone()
