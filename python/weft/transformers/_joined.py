@@ -68,11 +68,14 @@ def _movable(tensor: torch.Tensor | None) -> bool:
     """Whether memory is a parameter's own, so that nobody else's tensor is left behind when it moves."""
     if tensor is None or tensor.device.type not in ("cpu", "cuda") or not tensor.is_contiguous():
         return False
+    if tensor.is_inference():
+        return False  # it may not be written outside of inference mode
     if tensor.device.type == "cpu" and tensor.is_shared():
         return False  # with other processes
     return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
 
 
+@torch.inference_mode(False)  # what is allocated in inference mode never has a gradient again
 def _move(parameters: Sequence[nn.Parameter]) -> None:
     whole = torch.cat([parameter.detach() for parameter in parameters])
     for parameter, part in zip(parameters, whole.split([len(p) for p in parameters]), strict=True):
@@ -96,6 +99,7 @@ def join(linears: Sequence[Any]) -> bool:
     return True
 
 
+@torch.inference_mode(False)
 def part(linears: Sequence[Any]) -> None:
     """Gives weights that still lie together memory of their own again."""
     for name in ("weight", "bias"):
