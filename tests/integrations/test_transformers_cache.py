@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 from transformers import DynamicCache, StaticCache
-from transformers.cache_utils import Cache, StaticLayer
+from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
 
 from tests.integrations import models
 from tests.integrations.device import DEVICE
@@ -188,6 +188,7 @@ def test_layers_that_take_no_heads_as_they_are():
         StaticCache(config=model.config, max_cache_len=ROOM),
         DynamicCache(config=model.config),
         DynamicCache(),
+        Cache(layer_class_to_replicate=DynamicLayer),
         None,
     ):
         assert _cache.static_layer(other, 1, heads, heads) is None

@@ -137,6 +137,33 @@ def test_weights_that_change_are_seen(how, compiled, whole):
     assert changed(got, models.logits(models.build("qwen2", num_hidden_layers=1), IDS)) > 1e-3
 
 
+@pytest.mark.parametrize("how", ["turned", "exchanged", "as far into other memory"])
+def test_weights_that_lie_elsewhere_are_others(how):
+    """One that lies turned where it lay, two in each other's place, one at the same offset of another tensor."""
+    group = linears(8, 2, 2)
+    q, k, v = (linear.weight for linear in group)
+    assert _joined.join(group)
+    if how == "turned":
+        q.data = q.data.t()
+    elif how == "exchanged":
+        k.data, v.data = v.data, k.data
+    else:
+        k.data = torch.randn(12, 8)[8:10]
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        for got, linear in zip(_joined.product(x, group), group, strict=True):
+            torch.testing.assert_close(got, linear(x))
+
+
+def test_undo_leaves_alone_what_somebody_else_put_there():
+    group = linears(4, 2, 2)
+    assert _joined.join(group)
+    theirs = torch.randn(2, 8)
+    group[1].weight.data = theirs
+    _joined.part(group)
+    assert group[1].weight.data_ptr() == theirs.data_ptr()
+
+
 def test_copies_have_weights_of_their_own(products):
     """A copy takes no part of the weights of the model that it was made of, and neither does its undo."""
     model = models.build("llama", num_hidden_layers=1)

@@ -30,7 +30,7 @@ def _whole(parts: Sequence[torch.Tensor]) -> torch.Tensor | None:
     storage, place = first.untyped_storage().data_ptr(), first.storage_offset()
     for part in parts:
         here = part.untyped_storage().data_ptr() == storage and part.storage_offset() == place
-        if not here or not part.is_contiguous() or part.dtype != first.dtype:
+        if not here or not part.is_contiguous():
             return None
         place += part.numel()
     return first.as_strided((sum(part.shape[0] for part in parts), *first.shape[1:]), first.stride())
