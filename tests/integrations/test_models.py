@@ -9,8 +9,10 @@ import torch
 
 pytest.importorskip("diffusers")
 
+import weft.transformers
 from weft.bench.models import _language, _measure
 from weft.bench.models.__main__ import every, main
+from weft.bench.models._subject import twin
 from weft.report import models as section
 from weft.report.compare import comparisons
 from weft.report.rows import add_rows, problems, read
@@ -69,6 +71,19 @@ def test_rows(word, tmp_path, capsys) -> None:
     assert "0 never called" in told
     assert told.count("never called") == told.count(" 0 never called")
     assert "failed:" not in told
+
+
+def test_sides_move_weights_of_their_own() -> None:
+    """A graph that one side captured goes on reading what it read, whatever accelerate does to another's model."""
+    subject = _language.cases(True)[1].open(1, DEVICE.type)
+    before = {name: p.data_ptr() for name, p in subject.model.named_parameters()}
+    first, second = twin(subject.model), twin(subject.model)
+    assert {name: p.data_ptr() for name, p in second.named_parameters()} == before
+    weft.transformers.accelerate(first)
+    moved = {name for name, p in first.named_parameters() if p.data_ptr() != before[name]}
+    assert moved == {f"layers.0.self_attn.{name}_proj.weight" for name in "qkv"}
+    for model in (subject.model, second):
+        assert {name: p.data_ptr() for name, p in model.named_parameters()} == before
 
 
 def test_what_is_done_is_skipped_and_rows_are_evidence(tmp_path, capsys) -> None:

@@ -31,6 +31,27 @@ def test_attention_alone():
     assert weft.transformers.attention_calls() == {ATTENDS: 2}
 
 
+@pytest.mark.parametrize("name", ["llama", "gemma2"])
+def test_a_compiled_step_stores_each_mask_once(name):
+    """Its layers read memory: what is worked out from positions the compiler would work out for each of them."""
+    model = models.build(name)
+    model.set_attn_implementation("weft")
+    caches = [hf.StaticCache(config=model.config, max_cache_len=16) for _ in range(2)]
+    for cache in caches:
+        models.logits(model, IDS, past_key_values=cache)
+    targets: list[str] = []
+
+    def seen(graph, _):
+        targets.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    step = torch.compile(model, fullgraph=True, backend=seen)
+    expected = models.logits(model, IDS[:, :1], past_key_values=caches[0])
+    assert changed(models.logits(step, IDS[:, :1], past_key_values=caches[1]), expected) < FP32
+    assert targets.count("weft.copy_out.default") == (2 if name == "gemma2" else 1)
+    assert targets.count("weft.attention.default") == (2 if ATTENDS == "weft" else 0)
+
+
 def test_what_weft_lacks_is_named():
     """Biases, weights that are asked for, a dtype, dropout: handed on, each with its reason."""
     model = models.build("llama", torch.float64)

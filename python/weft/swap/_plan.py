@@ -189,7 +189,10 @@ def report(model: nn.Module) -> Report:
 
 
 def on_undo(model: nn.Module, function: Callable[[], None]) -> None:
-    """Has undo call a function: for what an adapter changed beside the classes of modules."""
+    """Has undo call a function: for what an adapter changed beside the classes of modules.
+
+    A functools.partial, not a closure, is that of the copy in a copy of the model.
+    """
     vars(model).setdefault(ON_UNDO, []).append(function)
 
 

@@ -232,4 +232,9 @@ def mask(  # noqa: PLR0917 - transformers' order
             if keys.shape[-1] >= seen:
                 return keys[:, None, None, :seen].to(torch.uint8).expand(-1, cut, -1, -1)
     made: torch.Tensor | None = masking_utils.sdpa_mask(batch_size, q_length, kv_length, **given, **options)
-    return made
+    if made is None or not compiling or q_length > 1:
+        return made
+    # One mask in memory for all layers: the compiler would work it out for each, between two of weft's kernels.
+    stored = torch.empty(made.shape, dtype=made.dtype, device=made.device)
+    weft.copy(made, out=stored)
+    return stored

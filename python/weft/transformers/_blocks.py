@@ -13,6 +13,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import weft
 from weft import swap
+from weft.transformers import _cache, _joined
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": nn.functional.silu,
@@ -25,6 +26,11 @@ FEW = 64  # rows of a product that waits for its weights, whatever it is multipl
 # Products of few tokens.
 
 
+def few(self: Any, x: torch.Tensor) -> bool:
+    """Whether products of x are weft's."""
+    return self._weft_rounding == "fused" and x.numel() <= FEW * x.shape[-1]
+
+
 def product(self: Any, name: str, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
     """What the Linear of this name makes of x: of few rows a product of weft's, else a call of the module.
 
@@ -33,7 +39,7 @@ def product(self: Any, name: str, x: torch.Tensor, residual: torch.Tensor | None
     so no report counts them.
     """
     linear = getattr(self, name)
-    if self._weft_rounding == "fused" and x.numel() <= FEW * x.shape[-1]:
+    if few(self, x):
         reason = swap.why_not_eaten(linear)
         if reason is None:
             return weft.gemm(x.contiguous(), linear.weight, bias=linear.bias, residual=residual)  # type: ignore[no-any-return]
@@ -137,43 +143,76 @@ def plain_mlp(base: Any) -> Callable[..., Any]:
     return forward
 
 
-# Attention: the norm of queries and keys and their rotation are one call.
+# Attention: the norm of queries and keys, their rotation and the way into a static cache are one call.
 
 
-def _turned(
-    self: Any, q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
-) -> tuple[Any, Any]:
-    half = self.head_dim // 2
-    shapes = q.shape, k.shape
-    if (
-        cos.shape[0] == q.shape[0]
-    ):  # positions of each sequence: one row of the table for each token of the batch
-        q, k, cos, sin = (tensor.flatten(0, 1) for tensor in (q, k, cos, sin))
+Heads = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # queries, keys, values: [batch, tokens, heads, dim]
+PROJECTIONS = ("q_proj", "k_proj", "v_proj")
+
+
+def projections(self: Any) -> list[nn.Module]:
+    return [getattr(self, name) for name in PROJECTIONS]
+
+
+def _projected(self: Any, x: torch.Tensor) -> Heads:
+    heads = (*x.shape[:-1], -1, self.head_dim)
+    linears = projections(self)
+    if self._weft_joined and few(self, x) and all(swap.why_not_eaten(linear) is None for linear in linears):
+        parts = _joined.product(x.contiguous(), linears)
     else:
-        cos, sin = cos[0], sin[0]
+        parts = tuple(product(self, name, x) for name in PROJECTIONS)
+    q, k, v = (part.view(heads) for part in parts)
+    return q, k, v
+
+
+def _head_norms(self: Any, q: torch.Tensor) -> tuple[dict[str, Any], str | None]:
+    """The options of norms that are part of the rotation's call, and why they are not."""
+    if self._weft_rounding == "eager":
+        return {}, "rounding=eager"
+    if not self._weft_head_norm:
+        return dict(norm="none"), None
+    reason = swap.why_not_read(self.q_norm) or swap.why_not_read(self.k_norm)
+    if reason is None and self.q_norm.weight.dtype != q.dtype:
+        reason = f"heads of {q.dtype}, a weight of {self.q_norm.weight.dtype}"
+    options = dict(
+        norm="head", q_weight=self.q_norm.weight, k_weight=self.k_norm.weight,
+        weight_offset=self._weft_offset, eps=self._weft_eps,
+    )  # fmt: skip
+    return options, reason
+
+
+def _turned(self: Any, heads: Heads, cos: torch.Tensor, sin: torch.Tensor, cache: Any) -> Heads:
+    """The queries, and the keys and values of all tokens that the cache has then: [batch, heads, tokens, dim]."""
+    half = self.head_dim // 2
+    q, k, v = heads
+    own_positions = cos.shape[0] == q.shape[0]  # a row of the table for each token of the batch
+
+    def rows(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.flatten(0, 1) if own_positions else tensor
+
+    cos, sin = (rows(cos), rows(sin)) if own_positions else (cos[0], sin[0])
     table: dict[str, Any] = dict(cos=cos[:, :half], sin=sin[:, :half])
-    reason = "rounding=eager" if self._weft_rounding == "eager" else None
-    weights: dict[str, Any] = {}
-    if self._weft_head_norm:
-        reason = reason or swap.why_not_read(self.q_norm) or swap.why_not_read(self.k_norm)
-        if reason is None and self.q_norm.weight.dtype != q.dtype:
-            reason = f"heads of {q.dtype}, a weight of {self.q_norm.weight.dtype}"
-        weights = dict(
-            q_weight=self.q_norm.weight, k_weight=self.k_norm.weight,
-            weight_offset=self._weft_offset, eps=self._weft_eps,
-        )  # fmt: skip
+    norms, reason = _head_norms(self, q)
+    if reason is None and (layer := _cache.static_layer(cache, self.layer_idx, k, v)) is not None:
+        places = _cache.places(layer, *q.shape[:2])
+        slots = rows(places.pop("slots"))
+        out: Any = weft.qk_norm_rope(rows(q), rows(k), rows(v), slots=slots, **norms, **table, **places)
+        layer.cumulative_length.add_(q.shape[1])
+        return out.q_out.view(q.shape).transpose(1, 2), layer.keys, layer.values
     if reason is None:
-        weights["norm"] = "head" if self._weft_head_norm else "none"
-        out = weft.qk_norm_rope(q, k, **weights, **table, k_out=True)
-        return out.q_out.view(shapes[0]), out.k_out.view(shapes[1])
-    if self._weft_rounding != "eager":
-        swap.handed_on(self, f"norms and rotation apart: {reason}")
-    if self._weft_head_norm:
-        q, k = self.q_norm(q), self.k_norm(k)
-    return tuple(
-        weft.rope(x.contiguous(), **table, rounding=self._weft_rounding).view(shape)
-        for x, shape in zip((q, k), shapes, strict=True)
-    )
+        out = weft.qk_norm_rope(rows(q), rows(k), **norms, **table, k_out=True)
+        q, k = out.q_out.view(q.shape), out.k_out.view(k.shape)
+    else:
+        if self._weft_rounding != "eager":
+            swap.handed_on(self, f"norms and rotation apart: {reason}")
+        if self._weft_head_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        table["rounding"] = self._weft_rounding
+        q, k = (weft.rope(rows(x).contiguous(), **table).view(x.shape) for x in (q, k))
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    if cache is not None:
+        k, v = cache.update(k, v, self.layer_idx)
+    return q, k, v
 
 
 def attention_passes(
@@ -207,18 +246,14 @@ def attention(base: Any, extras: tuple[tuple[str, str], ...]) -> Callable[..., A
         past_key_values: Any = None,
         **rest: Any,
     ) -> tuple[torch.Tensor, Any]:
-        heads = (*hidden_states.shape[:-1], -1, self.head_dim)
-        q, k, v = (product(self, name, hidden_states).view(heads) for name in ("q_proj", "k_proj", "v_proj"))
-        q, k = _turned(self, q, k, *position_embeddings)
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-        if past_key_values is not None:
-            k, v = past_key_values.update(k, v, self.layer_idx)
+        heads = _projected(self, hidden_states)
+        q, k, v = _turned(self, heads, *position_embeddings, past_key_values)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager)
         for name, attribute in extras:
             rest[name] = _attribute(self, attribute)
         dropout = self.attention_dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **rest)
-        return product(self, "o_proj", out.reshape(*heads[:-2], -1).contiguous()), weights
+        return product(self, "o_proj", out.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
     return forward
 

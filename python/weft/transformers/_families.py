@@ -100,7 +100,8 @@ def _mlp(rounding: Rounding, module: Any) -> swap.Swap | str:
 
 def _attention(family: Family, rounding: Rounding, module: Any) -> swap.Swap | str:
     attributes: dict[str, Any] = {"_weft_rounding": rounding, "_weft_head_norm": hasattr(module, "q_norm")}
-    covers: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj") if rounding == "fused" else ()
+    attributes["_weft_joined"] = False
+    covers: tuple[str, ...] = (*_blocks.PROJECTIONS, "o_proj") if rounding == "fused" else ()
     if attributes["_weft_head_norm"]:
         found = [swap.read_norm(module.q_norm), swap.read_norm(module.k_norm)]
         for norm in found:

@@ -51,8 +51,9 @@ class Case:
 
 
 def twin(model: nn.Module) -> Any:
-    """A model of its own classes and settings, on the same weights."""
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    """A model of its own classes and settings, on the same memory; weights that move there stay here what they were."""
+    shared: dict[int, torch.Tensor] = {id(buffer): buffer for buffer in model.buffers()}
+    shared |= {id(p): nn.Parameter(p.detach(), p.requires_grad) for p in model.parameters()}
     return copy.deepcopy(model, shared)
 
 
