@@ -269,6 +269,7 @@ def test_drawn_cases_are_those_of_the_ops_that_are_named() -> None:
     two = drawn(["rope", "amax"], 3, 5)
     assert sorted(line.split()[0] for line in two) == ["amax"] * 3 + ["rope"] * 3
     assert two == drawn(["rope", "amax"], 3, 5) != drawn(["rope", "amax"], 3, 6)
+    assert two != drawn(["rope", "amax"], 3, 2**32 + 5), "all bits of a seed count"
     assert {line.split()[0] for line in drawn([], 1, 5)} == set(OPS)
     with pytest.raises(ValueError, match="no op is named ropes"):
         drawn(["rope", "ropes"], 1, 5)
@@ -278,8 +279,13 @@ def test_generated_cases_are_those_of_their_seed() -> None:
     first, again, other = (_library.generate_case("rms_norm", seed) for seed in (3, 3, 4))
     assert first is not None and first["op"] == "rms_norm"
     assert first == again != other
+    assert first != _library.generate_case("rms_norm", 2**32 + 3), "all bits of a seed count"
     with pytest.raises(ValueError, match="no such op"):
         _library.generate_case("rms_norms", 3)
+
+
+def test_the_library_says_what_it_was_built_with() -> None:
+    assert bool(function("cuda_version")()) == bool(function("cuda_architectures")())
 
 
 def test_an_array_is_a_view_of_its_memory() -> None:
