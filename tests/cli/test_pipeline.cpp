@@ -355,6 +355,20 @@ TEST(Pipeline, KeepsTheKeysAndValuesOfEachLayer) {
     for (const EncoderShape& shape : odd) EXPECT_THROW(Encoder(config, shape, weights, context), Error);
 }
 
+TEST(Pipeline, AddsTheBiasOfPatches) {
+    const SessionResult plain = run(small());
+    SessionOptions options = small();
+    options.checkpoint = copy_with("bias", [](std::string& file, std::size_t data) {
+        change(file, place_of(file, data, "patch_embed.bias"), [](float value) { return value + 0.5f; });
+    });
+    const SessionResult raised = run(options);
+    ASSERT_EQ(raised.embeddings.size(), plain.embeddings.size());
+    for (std::size_t i = 0; i < plain.embeddings.size(); ++i) {
+        const float by = i < 4 * kWidth ? 0.5f : 0.0f;  // the picture's four patches, then the prompt
+        ASSERT_NEAR(raised.embeddings[i] - plain.embeddings[i], by, 1e-4) << i;
+    }
+}
+
 // What is 0 at a site has no largest magnitude to be divided by.
 TEST(Pipeline, InFp8OfAModelOfZerosIsZero) {
     SessionOptions options = small();
