@@ -1,38 +1,36 @@
-// The pipeline's own part: what it refuses, what it does to an image and a prompt before the layers, what it says of its
-// calls, and its layers in fp8. tests/parity holds the layers against transformers.
+// The pipeline's own part: what it refuses, what it says of its calls, and its layers in fp8. tests/parity
+// holds the layers against transformers.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <map>
 #include <set>
 #include <span>
-#include <sstream>
 
 #include "io/safetensors.h"
-#include "tests/cli/small_model.h"
-#include "verify/fuzz.h"
+#include "tests/cli/model_file.h"
 #include "weft/device_info.h"
 #include "weft/error.h"
 
 namespace weft {
 namespace {
 
+using test::change;
 using test::checkpoint;
+using test::copy_with;
+using test::expect_same;
 using test::kLayers;
 using test::kVocab;
 using test::kWidth;
+using test::place_of;
+using test::run;
 using test::weft;
 using ::testing::HasSubstr;
 
 SessionOptions small() { return test::small(WEFT_SOURCE_DIR "/assets/coffee.ppm"); }
-SessionResult run(const SessionOptions& options) {
-    return run_session(options, [](const std::string&) {});
-}
+
 std::string refused(const SessionOptions& options) {
     try {
         run(options);
@@ -40,29 +38,6 @@ std::string refused(const SessionOptions& options) {
         return e.what();
     }
     return "accepted";
-}
-std::vector<float> rows(const std::vector<float>& all, std::int64_t first, std::int64_t end) {
-    return {all.begin() + first * kWidth, all.begin() + end * kWidth};
-}
-
-// A copy of the model's file that `change` has had, told where its data begin.
-std::string copy_with(const std::string& name,
-                      const std::function<void(std::string& file, std::size_t data)>& change) {
-    std::stringstream text;
-    text << std::ifstream(checkpoint(), std::ios::binary).rdbuf();
-    std::string file = text.str();
-    std::uint64_t header = 0;
-    std::memcpy(&header, file.data(), sizeof(header));
-    change(file, sizeof(header) + header);
-    const std::string path = testing::TempDir() + "/weft_" + name + ".safetensors";
-    std::ofstream(test::unpublished(path), std::ios::binary) << file;
-    test::publish(test::unpublished(path), path);
-    return path;
-}
-
-// A product of other rows may add in another order.
-void expect_same(const std::vector<float>& a, const std::vector<float>& b) {
-    EXPECT_LT(closeness(a, b).relative_error, 1e-6);
 }
 
 TEST(Pipeline, RefusesWhatItsModelLacks) {
@@ -79,49 +54,6 @@ TEST(Pipeline, RefusesWhatItsModelLacks) {
 }
 
 // Patches of each view, then the prompt: a token's embedding does not depend on where it stands.
-TEST(Pipeline, EmbedsEachViewAndTheWholePrompt) {
-    const SessionResult one = run(small());
-    ASSERT_EQ(one.tokens, 4 + 4);
-    SessionOptions options = small();
-    options.views = 2;
-    std::reverse(options.prompt.begin(), options.prompt.end());
-    const SessionResult two = run(options);
-    ASSERT_EQ(two.tokens, 2 * 4 + 4);
-    expect_same(rows(two.embeddings, 0, 4), rows(one.embeddings, 0, 4));
-    expect_same(rows(two.embeddings, 4, 8), rows(one.embeddings, 0, 4));
-    for (std::int64_t i = 0; i < 4; ++i)
-        expect_same(rows(two.embeddings, 8 + i, 9 + i), rows(one.embeddings, 7 - i, 8 - i));
-    // The centre of the centre: the middle four patches of 4 by 4 are the smaller image's.
-    options = small();
-    options.crop = 56;
-    const SessionResult larger = run(options);
-    expect_same(rows(larger.embeddings, 5, 7), rows(one.embeddings, 0, 2));
-    expect_same(rows(larger.embeddings, 9, 11), rows(one.embeddings, 2, 4));
-}
-
-// A picture whose pixels say where they are, so many rows and columns into a larger one.
-std::string picture(const std::string& name, int high, int wide, int top, int left) {
-    const std::string path = testing::TempDir() + "/weft_" + name + ".ppm";
-    std::ofstream file(path, std::ios::binary);
-    file << "P6\n" << wide << " " << high << "\n255\n";
-    for (int i = 0; i < high * wide * 3; ++i) {
-        const int y = i / 3 / wide + top, x = i / 3 % wide + left;
-        file << static_cast<char>((y * 7 + x * 3 + y * x + i % 3 * 50) % 251);
-    }
-    return path;
-}
-
-TEST(Pipeline, CropsTheCentreOfAPictureThatIsNotSquare) {
-    for (const auto& [high, wide] : {std::pair{70, 42}, std::pair{36, 90}}) {
-        SessionOptions options = small();
-        options.image = picture("whole", high, wide, 0, 0);
-        const SessionResult cropped = run(options);
-        options.image = picture("centre", 28, 28, (high - 28) / 2, (wide - 28) / 2);
-        options.crop = 0;
-        expect_same(cropped.embeddings, run(options).embeddings);
-    }
-}
-
 // The sums over a label's calls: each layer's, and what the calls of one layer move and compute times the layers.
 TEST(Pipeline, CountsTheCallsOfEachLabel) {
     SessionOptions options = small();
@@ -138,7 +70,9 @@ TEST(Pipeline, CountsTheCallsOfEachLabel) {
         EXPECT_GT(once.bytes, 0) << once.label;
         EXPECT_EQ(many.bytes, times * once.bytes) << once.label;
         EXPECT_EQ(many.flops, times * once.flops) << once.label;
-        if (once.op == "gemm" || once.op == "attention") EXPECT_GT(once.flops, 0) << once.label;
+        if (once.op == "gemm" || once.op == "attention") {
+            EXPECT_GT(once.flops, 0) << once.label;
+        }
     }
     options.layers = 100;
     EXPECT_EQ(run(options).config.layers, kLayers);
@@ -253,26 +187,6 @@ TEST(Pipeline, InFp8IsCloseAndNotTheSame) {
     EXPECT_GT(close.cosine, 0.995);
 }
 
-// The places of a tensor's values in a file of the model.
-std::pair<std::size_t, std::size_t> place_of(const std::string& file, std::size_t data,
-                                             const std::string& name) {
-    const auto header =
-        nlohmann::json::parse(file.substr(sizeof(std::uint64_t), data - sizeof(std::uint64_t)));
-    const auto& offsets = header.at(name).at("data_offsets");
-    return {data + offsets[0].get<std::size_t>(), data + offsets[1].get<std::size_t>()};
-}
-
-// A value of the file's fp32, changed.
-void change(std::string& file, std::pair<std::size_t, std::size_t> place,
-            const std::function<float(float)>& changed) {
-    for (std::size_t at = place.first; at < place.second; at += sizeof(float)) {
-        float value = 0;
-        std::memcpy(&value, file.data() + at, sizeof(value));
-        value = changed(value);
-        std::memcpy(file.data() + at, &value, sizeof(value));
-    }
-}
-
 // What a norm multiplies by a power of two, the product after it divides: each input of a product has a magnitude far from
 // those of the others, and the results stay. A scale that is another input's, or another layer's, would be far off.
 TEST(Pipeline, InFp8EveryInputHasItsOwnScale) {
@@ -354,20 +268,6 @@ TEST(Pipeline, KeepsTheKeysAndValuesOfEachLayer) {
     const EncoderShape odd[] = {{.image_height = 28, .image_width = 27, .prompt_tokens = 1},
                                 {.image_height = 15, .image_width = 28, .prompt_tokens = 1}};
     for (const EncoderShape& shape : odd) EXPECT_THROW(Encoder(config, shape, weights, context), Error);
-}
-
-TEST(Pipeline, AddsTheBiasOfPatches) {
-    const SessionResult plain = run(small());
-    SessionOptions options = small();
-    options.checkpoint = copy_with("bias", [](std::string& file, std::size_t data) {
-        change(file, place_of(file, data, "patch_embed.bias"), [](float value) { return value + 0.5f; });
-    });
-    const SessionResult raised = run(options);
-    ASSERT_EQ(raised.embeddings.size(), plain.embeddings.size());
-    for (std::size_t i = 0; i < plain.embeddings.size(); ++i) {
-        const float by = i < 4 * kWidth ? 0.5f : 0.0f;  // the picture's four patches, then the prompt
-        ASSERT_NEAR(raised.embeddings[i] - plain.embeddings[i], by, 1e-4) << i;
-    }
 }
 
 // What is 0 at a site has no largest magnitude to be divided by.
