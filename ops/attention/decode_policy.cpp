@@ -12,10 +12,8 @@ namespace {
 
 // On an H200, in microseconds: until a cluster's sums are there, and more for each of its blocks; of a kernel that merges.
 constexpr double kClusterUs = 1.2, kClusterBlockUs = 0.11, kMergeUs = 3.3;
-// Bytes of keys and values a microsecond: of a block, of one of many that stand near each other, of one that makes numbers of
-// codes, of the memory.
-constexpr double kBlockBytes = 68e3, kNearBytes = 65e3, kCodeBytes = 30e3, kMemoryBytes = 4.2e6;
-constexpr int kFewBlocks = 4;  // of a cluster, which find room anywhere
+// Bytes of keys and values a microsecond: of a block, of one that makes numbers of codes, of the memory.
+constexpr double kBlockBytes = 68e3, kCodeBytes = 30e3, kMemoryBytes = 4.4e6;
 constexpr double kClusterSms =
     0.75;  // of all multiprocessors, those that larger clusters find free beside each other
 constexpr double kNearKeys = 8 << 20;  // bytes, of all rows together, that L2 gives again and again
@@ -40,8 +38,7 @@ double time(const Problem& problem, const DecodeConfig& config, const DeviceInfo
     const std::int64_t tiles =
         ceil_div(ceil_div(problem.block_keys(DecodeTile::kRows, DecodeTile::keys()), DecodeTile::keys()),
                  config.splits);
-    const bool near = config.clustered && config.splits > kFewBlocks;
-    const double alone = problem.stored_bits == 8 ? kCodeBytes : near ? kNearBytes : kBlockBytes;
+    const double alone = problem.stored_bits == 8 ? kCodeBytes : kBlockBytes;
     const double rate = std::min(alone, kMemoryBytes / static_cast<double>(at_once));
     const double sums = config.clustered  ? kClusterUs + kClusterBlockUs * config.splits
                         : config.merged() ? kMergeUs

@@ -77,6 +77,10 @@ TEST(AttentionDecode, DividesKeysAsFarAsThatIsQuicker) {
     config = cut(8, 4, 8192, 128, h200);
     EXPECT_EQ(config.splits, 8) << "the whole card's memory, and no second kernel";
     EXPECT_TRUE(config.clustered);
+    config = cut(8, 4, 131072, 128, h200);
+    EXPECT_EQ(config.splits, 16)
+        << "of so many keys the whole card reads, and the merge is little beside that";
+    EXPECT_TRUE(config.merged());
     config = cut(1, 4, 8192, 128, h200);
     EXPECT_GT(config.splits, attention::DecodeTile::kBlocks) << "one cluster is too little of the card";
     EXPECT_TRUE(config.merged());

@@ -53,7 +53,6 @@ TEST(Pipeline, RefusesWhatItsModelLacks) {
     EXPECT_THAT(refused(options), HasSubstr("pi05-encoder.crop: 14000 pixels from an image of"));
 }
 
-// Patches of each view, then the prompt: a token's embedding does not depend on where it stands.
 // The sums over a label's calls: each layer's, and what the calls of one layer move and compute times the layers.
 TEST(Pipeline, CountsTheCallsOfEachLabel) {
     SessionOptions options = small();

@@ -22,6 +22,7 @@ std::vector<float> rows(const std::vector<float>& all, std::int64_t first, std::
     return {all.begin() + first * kWidth, all.begin() + end * kWidth};
 }
 
+// Patches of each view, then the prompt: a token's embedding does not depend on where it stands.
 TEST(Pipeline, EmbedsEachViewAndTheWholePrompt) {
     const SessionResult one = run(small());
     ASSERT_EQ(one.tokens, 4 + 4);
