@@ -27,6 +27,7 @@ constexpr float kOne = 1, kZero = 0;
 // A smaller product (16 million operations) lasts no longer than a launch, whatever the algorithm: not worth
 // timing.
 constexpr double kTimedFlops = 1 << 24;
+constexpr int kFavourites = 8;            // of the heuristic: the first that rounds once is taken
 constexpr std::size_t kMostPlans = 4096;  // of a context; then it forgets them all
 
 cudaDataType_t cuda_type(DType dtype) {
@@ -108,6 +109,12 @@ CublasLtLayout layout(DType dtype, std::int64_t rows, std::int64_t columns, std:
     return CublasLtLayout(made);
 }
 
+cublasLtEpilogue_t epilogue_of(const Gemm& op) {
+    if (op.activation == Gemm::Activation::gelu_tanh)
+        return op.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    return op.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 void describe(Plan& plan, const Gemm& op, const Problem& p) {
     const CublasLt& lt = CublasLt::get();
     cublasLtMatmulDesc_t desc = nullptr;
@@ -115,7 +122,7 @@ void describe(Plan& plan, const Gemm& op, const Problem& p) {
     plan.desc.reset(desc);
     set(plan, CUBLASLT_MATMUL_DESC_TRANSA, is_tn(p.b) ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
-    set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, op.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+    set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(op));
     if (op.bias) {
         set(plan, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(cuda_type(op.bias.dtype)));
     }
@@ -195,10 +202,10 @@ void choose(Slot& slot, Plan& plan, const Key& key, const Gemm& op, Context& con
             context.plans().set(slot.section, problem_text, text_of(best->algo));
             return take(plan, *best, "timed");
         }
-    } else if (const auto found = ask(slot.handle.get(), plan, op, workspace, 1); !found.empty()) {
+    } else if (const auto found = ask(slot.handle.get(), plan, op, workspace, kFavourites); !found.empty()) {
         return take(plan, found.front(), "the heuristic's first");
     }
-    plan.reason = "its heuristic knows no algorithm for this product";
+    plan.reason = "its heuristic knows no algorithm for this product that rounds once";
 }
 
 Slot& slot_of(Context& context) {
@@ -238,6 +245,25 @@ cublasStatus_t multiply(cublasLtHandle_t handle, const Plan& plan, const cublasL
         at.out, plan.d.get(), &algo, workspace, bytes, static_cast<cudaStream_t>(stream.handle));
 }
 
+bool Algorithm::rounds_once(const Gemm& op) const {
+    if (number == kRoundsOnce) return true;
+    if (op.activation != Gemm::Activation::none) return false;
+    if (!op.bias && !op.residual) return true;
+    return parts <= 1 && (!op.bias || !op.residual || op.out.dtype == DType::fp32);
+}
+
+Algorithm describe(const cublasLtMatmulAlgo_t& algo) {
+    const CublasLt& lt = CublasLt::get();
+    const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+        std::int32_t value = 0;
+        std::size_t written = 0;
+        lt.require(lt.MatmulAlgoConfigGetAttribute(&algo, attribute, &value, sizeof(value), &written),
+                   "describing an algorithm");
+        return value;
+    };
+    return {.number = read(CUBLASLT_ALGO_CONFIG_ID), .parts = read(CUBLASLT_ALGO_CONFIG_SPLITK_NUM)};
+}
+
 std::vector<cublasLtMatmulHeuristicResult_t> ask(cublasLtHandle_t handle, const Plan& plan, const Gemm& op,
                                                  std::size_t workspace, int count) {
     const CublasLt& lt = CublasLt::get();
@@ -250,20 +276,27 @@ std::vector<cublasLtMatmulHeuristicResult_t> ask(cublasLtHandle_t handle, const 
     };
     const auto bytes_of = [](const Tensor& t) { return static_cast<std::uint32_t>(alignment(t)); };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace));
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<std::uint32_t>(op.residual || op.bias ? CUBLASLT_REDUCTION_SCHEME_NONE
-                                                             : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes_of(op.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes_of(op.a));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes_of(op.residual ? op.residual : op.out));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes_of(op.out));
-    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
-    int found = 0;
-    const cublasStatus_t status =
-        lt.MatmulAlgoGetHeuristic(handle, plan.desc.get(), plan.a.get(), plan.b.get(), plan.c.get(),
-                                  plan.d.get(), made, count, results.data(), &found);
-    results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
-    std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
+    std::vector<cublasLtMatmulHeuristicResult_t> results;
+    // Where nothing that it would share along k will do, it is asked for what it would not share.
+    for (const cublasLtReductionScheme_t scheme :
+         {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_NONE}) {
+        prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(scheme));
+        results.resize(static_cast<std::size_t>(count));
+        int found = 0;
+        const cublasStatus_t status =
+            lt.MatmulAlgoGetHeuristic(handle, plan.desc.get(), plan.a.get(), plan.b.get(), plan.c.get(),
+                                      plan.d.get(), made, count, results.data(), &found);
+        results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
+        if (results.empty()) break;
+        std::erase_if(results, [&](const auto& r) {
+            return r.state != CUBLAS_STATUS_SUCCESS || !describe(r.algo).rounds_once(op);
+        });
+        if (!results.empty()) break;
+    }
     return results;
 }
 

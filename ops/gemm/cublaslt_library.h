@@ -17,6 +17,7 @@ struct CublasLt {
     X(Matmul) \
     X(MatmulAlgoGetHeuristic) \
     X(MatmulAlgoCheck) \
+    X(MatmulAlgoConfigGetAttribute) \
     X(GetVersion) \
     X(MatmulDescCreate) \
     X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) \

@@ -20,17 +20,27 @@ std::uintptr_t alignment_of_rows(const Tensor& t, std::int64_t stride, std::int6
     return begins & (~begins + 1);
 }
 
-const char* epilogue_limits(const Gemm& op) {
+// Whether it has kernels that round once (see Algorithm in cublaslt_plan.h), which read by the copy engine. The others round
+// between the parts of an epilogue.
+bool rounds_once(const Gemm& op, const Problem& p, const DeviceInfo& device) {
+    const bool tn = is_tn(p.b);
+    return device.arch >= 90 && device.arch < 100 && aligned16(op.a, p.a_stride, p.m) &&
+           aligned16(op.b, tn ? p.b.row : p.b.step, tn ? p.n : p.k) && aligned16(op.out, p.out_stride, p.m) &&
+           (!op.residual || aligned16(op.residual, p.residual_stride, p.m));
+}
+
+const char* epilogue_limits(const Gemm& op, const Problem& p, const DeviceInfo& device) {
     if (op.up) return "it multiplies one product, not two";
     if (op.activation == Gemm::Activation::silu) return "it has no SiLU";
     if (op.activation == Gemm::Activation::gelu_erf) return "its GELU is the tanh form";
     if (op.activation == Gemm::Activation::gelu_tanh) {
+        if (op.residual) return "it adds a residual before its GELU";
         if (op.out.dtype == DType::fp32) return "its GELU is not exact to fp32";
-        return "some of its plans round to out's dtype before the GELU (seen on an H200)";
+        if (!rounds_once(op, p, device))
+            return "its kernels for this may round to out's dtype before the GELU";
     }
-    if (op.bias && op.residual && op.out.dtype != DType::fp32) {
-        return "it rounds to out's dtype between residual and bias (seen on an H200)";
-    }
+    if (op.bias && op.residual && op.out.dtype != DType::fp32 && !rounds_once(op, p, device))
+        return "its kernels for this may round to out's dtype between residual and bias";
     if (op.a_token_scale || op.b_channel_scale || op.scaled_within())
         return "its scales are those of whole tensors";
     if (op.gate) return "it adds to the product itself, and has no gate";
@@ -85,11 +95,11 @@ const char* layout_limits(const Gemm& op, const Problem& p) {
     return nullptr;
 }
 
-// Of few rows a product takes as long as its weights, if blocks share it along k. With a bias or a residual cuBLASLt may not
-// (it would round the parts' sum first), and then took many times longer for 16 rows than for one (seen on an H200).
-const char* size_limits(const Gemm& op, const Problem& p) {
+// Of few rows a product takes as long as its weights, if blocks share it along k. With a bias or a residual kernels that round
+// the parts' sum first may not, and then took many times longer for 16 rows than for one (seen on an H200).
+const char* size_limits(const Gemm& op, const Problem& p, const DeviceInfo& device) {
     constexpr std::int64_t kFewRows = 16, kLarge = std::int64_t{8} << 20;  // bytes of weights
-    const bool whole = (op.bias || op.residual) && kHalf.contains(op.a.dtype);
+    const bool whole = (op.bias || op.residual) && kHalf.contains(op.a.dtype) && !rounds_once(op, p, device);
     if (!whole || p.m <= 8 || p.m > kFewRows || bytes(op.b.dtype, p.n * p.k) <= kLarge) return nullptr;
     return "with a bias or residual it does not share up to 16 rows along k";
 }
@@ -106,11 +116,11 @@ const char* slow_rows(const Gemm& op, const Problem& p, const DeviceInfo& device
 const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
     const Problem p = problem(op);
     if (p.k == 0) return "k is 0: nothing to multiply";
-    if (const char* why = epilogue_limits(op)) return why;
+    if (const char* why = epilogue_limits(op, p, device)) return why;
     if (const char* why = dtype_limits(op, device)) return why;
     if (const char* why = layout_limits(op, p)) return why;
     if (const char* why = slow_rows(op, p, device)) return why;
-    return size_limits(op, p);
+    return size_limits(op, p, device);
 }
 
 #if !WEFT_HAS_CUBLASLT

@@ -374,13 +374,15 @@ TEST(Gemm, CublasltSaysWhatItDoesNot) {
     declines("a=bf16[8,16] b=bf16[16,16] up=bf16[16,16] out=bf16[8,16]", "one product");
     declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=silu", "SiLU");
     declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=gelu_erf", "tanh form");
-    declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=gelu_tanh", "before the GELU");
+    declines("a=bf16[8,17] b=bf16[16,17] out=bf16[8,16] activation=gelu_tanh", "before the GELU");
+    declines("a=bf16[8,16] b=bf16[16,16] residual=bf16[8,16] out=bf16[8,16] activation=gelu_tanh",
+             "residual before its GELU");
     declines("a=bf16[8,16] b=bf16[16,16] out=fp32[8,16] activation=gelu_tanh", "not exact to fp32");
     declines("a=bf16[8,16] b=bf16[16,16] a_scale=fp32[1] out=bf16[8,16]", "scales are for fp8");
     declines("a=bf16[8,16] b=bf16[16,16] out=fp16[8,16]", "operands' dtype or fp32");
     declines("a=bf16[8,16] b=bf16[16,16] residual=fp32[8,16] out=bf16[8,16]", "residual has out's dtype");
     declines("a=bf16[8,16] b=bf16[16,16] bias=fp32[16] out=bf16[8,16]", "bias has out's dtype");
-    declines("a=bf16[8,16] b=bf16[16,16] bias=bf16[16] residual=bf16[8,16] out=@residual",
+    declines("a=bf16[8,17] b=bf16[16,17] bias=bf16[16] residual=bf16[8,16] out=@residual",
              "between residual and bias");
     declines("a=bf16[8,16] b=bf16[16,16]{40,2} out=bf16[8,16]", "neither axis of b");
     declines("a=bf16[8,16]{0,1} b=bf16[16,16] out=bf16[8,16]", "rows overlap");

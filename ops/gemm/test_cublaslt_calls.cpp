@@ -17,6 +17,7 @@ using testing::HasSubstr;
 
 using Attributes = std::map<int, std::int64_t>;
 constexpr std::size_t kWorkspace = std::size_t{64} << 20;
+constexpr const char* kNone = "its heuristic knows no algorithm for this product that rounds once";
 
 struct GemmCublasltCalls : test::WithCublaslt {
     GemmCublasltCalls() { library.noted = true; }
@@ -152,7 +153,7 @@ TEST_F(GemmCublasltCalls, TheHeuristicKnowsAlignmentsWorkspaceAndWhatMayBeSplit)
     op.b.data = static_cast<char*>(op.b.data) + 2;
     op.out.data = static_cast<char*>(op.out.data) + 128 + 64;
     launch(op);
-    const auto preferred = [](std::int64_t scheme, std::int64_t c) {
+    const auto preferred = [](std::int64_t c, std::int64_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) {
         return Attributes{{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace},
                           {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, scheme},
                           {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 2},
@@ -160,15 +161,81 @@ TEST_F(GemmCublasltCalls, TheHeuristicKnowsAlignmentsWorkspaceAndWhatMayBeSplit)
                           {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c},
                           {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 64}};
     };
-    EXPECT_EQ(library.preferences.back().attributes, preferred(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 64));
-    EXPECT_EQ(library.preferences.back().wanted, 1);
+    EXPECT_EQ(library.preferences.back().attributes, preferred(64));
+    EXPECT_EQ(library.preferences.back().wanted, 8);
     op.residual = matrix(4, DType::fp16, 40, 48, 72);
     launch(op);
-    EXPECT_EQ(library.preferences.back().attributes, preferred(CUBLASLT_REDUCTION_SCHEME_NONE, 256));
+    EXPECT_EQ(library.preferences.back().attributes, preferred(256));
+    EXPECT_EQ(library.asked, 2);
     op.residual = {};
     op.bias = vector(5, DType::fp16, 48);
-    launch(op);
-    EXPECT_EQ(library.preferences.back().attributes, preferred(CUBLASLT_REDUCTION_SCHEME_NONE, 64));
+    library.kernels = {{1, {24, 2}}, {2, {24, 3}}, {3, {24, 2}}};
+    EXPECT_THROW(launch(op), Refused) << "it offers nothing else";
+    EXPECT_EQ(library.asked, 4) << "it is asked again for what it would not share along k";
+    EXPECT_EQ(library.preferences[2].attributes, preferred(64));
+    EXPECT_EQ(library.preferences[3].attributes, preferred(64, CUBLASLT_REDUCTION_SCHEME_NONE));
+}
+
+// Which of its offers is taken: {number, parts} of each, and a call's operands.
+TEST_F(GemmCublasltCalls, WhatWouldRoundTwiceIsNoOffer) {
+    constexpr std::pair kHopper{66, 1}, kHopperParts{66, 3}, kOld{24, 1}, kOldParts{24, 4};
+    using Kernels = std::vector<std::pair<int, int>>;
+    std::int64_t m = 40;
+    const auto taken = [&](const Kernels& kernels, bool bias, bool residual, Gemm::Activation activation,
+                           DType dtype = DType::bf16) -> std::uint64_t {
+        library.kernels.clear();
+        library.offered = static_cast<int>(kernels.size());
+        for (std::size_t i = 0; i < kernels.size(); ++i) library.kernels[i + 1] = kernels[i];
+        Gemm op = gaps(dtype);
+        op.a.shape[0] = op.out.shape[0] = ++m;  // a problem that no plan is known of
+        if (bias) op.bias = vector(5, dtype, 48);
+        if (residual) op.residual = matrix(4, dtype, m, 48, 56);
+        op.activation = activation;
+        const Readiness ready = gemm::cublaslt_prepare(op, *context);
+        if (ready.reason != nullptr) return 0;
+        return launch(op).algorithm;
+    };
+    const auto none = Gemm::Activation::none, gelu = Gemm::Activation::gelu_tanh;
+    // The product alone: whatever is first.
+    EXPECT_EQ(taken({kOldParts, kHopper}, false, false, none), 1u);
+    // One thing to add: what older kernels share along k would be rounded before.
+    for (const bool bias : {false, true}) {
+        EXPECT_EQ(taken({kOldParts, kOld, kHopper}, bias, !bias, none), 2u) << bias;
+        EXPECT_EQ(taken({kOldParts, kHopperParts, kOld}, bias, !bias, none), 2u) << bias;
+        EXPECT_EQ(taken({kHopperParts}, bias, !bias, none), 1u) << bias;
+        EXPECT_EQ(taken({kOldParts}, bias, !bias, none), 0u) << bias;
+    }
+    // Two, or a GELU: older kernels round between.
+    EXPECT_EQ(taken({kOld, kOldParts, kHopperParts}, true, true, none), 3u);
+    EXPECT_EQ(taken({kOld}, true, true, none), 0u);
+    EXPECT_EQ(taken({kOldParts, kOld}, true, true, none, DType::fp32), 2u) << "fp32 loses nothing between";
+    for (const bool bias : {false, true}) {
+        EXPECT_EQ(taken({kOld, kHopper}, bias, false, gelu), 2u) << bias;
+        EXPECT_EQ(taken({kOldParts, kHopperParts}, bias, false, gelu), 2u) << bias;
+        EXPECT_EQ(taken({kOld, kOldParts}, bias, false, gelu), 0u) << bias;
+    }
+}
+
+// If all of them have parts that would be rounded, it is asked for others.
+TEST_F(GemmCublasltCalls, AFavouriteIsLookedForAmongEight) {
+    library.offered = 12;
+    for (std::uint64_t i = 1; i < 8; ++i) library.kernels[i] = {24, 2};
+    Gemm op = gaps(DType::bf16);
+    op.bias = vector(5, DType::bf16, 48);
+    EXPECT_EQ(launch(op).algorithm, 8u);
+    library.kernels[8] = {24, 2};
+    op.a.shape[0] = op.out.shape[0] = 39;
+    EXPECT_EQ(launch(op).algorithm, 9u) << "the first of those without parts";
+}
+
+TEST_F(GemmCublasltCalls, AGeluIsTheLibrarys) {
+    Gemm op = gaps(DType::bf16);
+    op.activation = Gemm::Activation::gelu_tanh;
+    EXPECT_EQ(launch(op).attributes.at(CUBLASLT_MATMUL_DESC_EPILOGUE), CUBLASLT_EPILOGUE_GELU);
+    op.bias = vector(5, DType::bf16, 48);
+    const Product p = launch(op);
+    EXPECT_EQ(p.attributes.at(CUBLASLT_MATMUL_DESC_EPILOGUE), CUBLASLT_EPILOGUE_GELU_BIAS);
+    EXPECT_EQ(p.attributes.at(CUBLASLT_MATMUL_DESC_BIAS_POINTER), address(op.bias));
 }
 
 TEST_F(GemmCublasltCalls, AnOddAddressIsAlignedToOne) {
@@ -294,8 +361,8 @@ TEST_F(GemmCublasltCalls, ACaptureChoosesOnceAndWithoutWorkspace) {
     library.offered = 0;
     const Gemm op = product(1000);
     const Graph graph(*context, [&] {
-        EXPECT_EQ(how(op), "its heuristic knows no algorithm for this product");
-        EXPECT_EQ(how(op), "its heuristic knows no algorithm for this product");
+        EXPECT_EQ(how(op), kNone);
+        EXPECT_EQ(how(op), kNone);
     });
     EXPECT_EQ(library.asked, 1);
     EXPECT_EQ(library.preferences.back().attributes.at(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES), 0);
@@ -317,15 +384,14 @@ TEST_F(GemmCublasltCalls, AContextForgetsItsPlansWhenTheyAreMany) {
 }
 
 TEST_F(GemmCublasltCalls, OffersThatCanNotBeUsedAreNone) {
-    const std::string none = "its heuristic knows no algorithm for this product";
     library.unusable = 1;
-    EXPECT_EQ(how(product(1)), none);
-    library.unusable = 2;
-    EXPECT_EQ(how(product(2)), "the heuristic's first");
+    EXPECT_EQ(launch(product(2)).algorithm, 2u);
+    library.offered = 1;
+    EXPECT_EQ(how(product(1)), kNone);
     library.refuses_heuristic = true;
-    EXPECT_EQ(how(product(3)), none);
+    EXPECT_EQ(how(product(3)), kNone);
     context->set_tuning(true);
-    EXPECT_EQ(how(product(1000)), none);
+    EXPECT_EQ(how(product(1000)), kNone);
     EXPECT_THROW(gemm::cublaslt_launch(product(1000), *context), Refused);
 }
 
@@ -336,7 +402,8 @@ TEST_F(GemmCublasltCalls, FailuresSayWhatFailed) {
                                          {"MatmulDescSetAttribute", "describing a product"},
                                          {"MatrixLayoutCreate", "describing a matrix"},
                                          {"MatmulPreferenceCreate", "describing a preference"},
-                                         {"MatmulPreferenceSetAttribute", "describing a preference"}}) {
+                                         {"MatmulPreferenceSetAttribute", "describing a preference"},
+                                         {"MatmulAlgoConfigGetAttribute", "describing an algorithm"}}) {
         context.emplace(kFakeDevice);
         library.failing = function;
         EXPECT_THAT(failure(op), HasSubstr(std::string(what) + ": a status")) << function;

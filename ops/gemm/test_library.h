@@ -1,5 +1,5 @@
 // A cuBLASLt of the tests' own: it notes what it is told of products, and offers algorithms 1, 2, 3, of which 2 wants
-// workspace.
+// workspace. All of them round once, if a test says nothing else.
 #pragma once
 
 #include <fmt/format.h>
@@ -42,7 +42,8 @@ struct Library {
     int living = 0;  // descriptors that nothing has released
     bool refuses = false, refuses_heuristic = false, reads_weights = false;
     cublasStatus_t refusal = CUBLAS_STATUS_NOT_SUPPORTED;
-    std::string failing;               // the function that fails
+    std::string failing;                                                     // the function that fails
+    std::map<std::uint64_t, std::pair<std::int32_t, std::int32_t>> kernels;  // of an algorithm: number, parts
     std::uint64_t unusable = 0;        // an algorithm whose offer says that it can't be used
     std::uint64_t broken = 0;          // one that fails when it multiplies
     std::uint64_t checks_until = ~0u;  // algorithms from this one on fail their check
@@ -115,18 +116,29 @@ inline cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, c
     return CUBLAS_STATUS_SUCCESS;
 }
 
+inline std::pair<std::int32_t, std::int32_t> kernel_of(std::uint64_t algorithm) {
+    const auto found = library.kernels.find(algorithm);
+    return found == library.kernels.end() ? std::pair{66, 1} : found->second;
+}
+
 inline cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                      cublasLtMatmulPreference_t preference, int wanted,
                                      cublasLtMatmulHeuristicResult_t* results, int* found) {
     ++library.asked;
-    if (library.noted) library.preferences.push_back({described(preference).attributes, wanted});
-    *found = std::min(wanted, library.offered);
-    for (int i = 0; i < *found; ++i) {
-        results[i] = {};
-        results[i].algo.data[0] = static_cast<std::uint64_t>(i) + 1;
-        results[i].workspaceSize = i == 1 ? library.workspace_of_two : 0;
-        if (results[i].algo.data[0] == library.unusable) results[i].state = CUBLAS_STATUS_NOT_SUPPORTED;
+    const auto& preferred = described(preference).attributes;
+    if (library.noted) library.preferences.push_back({preferred, wanted});
+    const bool whole =
+        preferred.at(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) == CUBLASLT_REDUCTION_SCHEME_NONE;
+    *found = 0;
+    for (int i = 0; i < library.offered && *found < wanted; ++i) {
+        const auto number = static_cast<std::uint64_t>(i) + 1;
+        if (whole && kernel_of(number).second > 1) continue;
+        cublasLtMatmulHeuristicResult_t& result = results[(*found)++];
+        result = {};
+        result.algo.data[0] = number;
+        result.workspaceSize = i == 1 ? library.workspace_of_two : 0;
+        if (number == library.unusable) result.state = CUBLAS_STATUS_NOT_SUPPORTED;
     }
     return library.refuses_heuristic ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
@@ -143,6 +155,17 @@ inline const gemm::CublasLt kLibrary = {
             result->workspaceSize = algo->data[0] == 2 ? library.workspace_of_two : 0;
             return algo->data[0] >= library.checks_until ? CUBLAS_STATUS_NOT_SUPPORTED
                                                          : CUBLAS_STATUS_SUCCESS;
+        },
+    .MatmulAlgoConfigGetAttribute =
+        [](const cublasLtMatmulAlgo_t* algo, cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
+           size_t bytes, size_t* written) {
+            if (library.failing == "MatmulAlgoConfigGetAttribute" || bytes != sizeof(std::int32_t))
+                return CUBLAS_STATUS_INVALID_VALUE;
+            const auto [number, parts] = kernel_of(algo->data[0]);
+            const std::int32_t said = attribute == CUBLASLT_ALGO_CONFIG_ID ? number : parts;
+            std::memcpy(value, &said, bytes);
+            *written = bytes;
+            return CUBLAS_STATUS_SUCCESS;
         },
     .GetVersion = []() -> size_t { return 130002; },
     .MatmulDescCreate = [](cublasLtMatmulDesc_t* d, cublasComputeType_t,

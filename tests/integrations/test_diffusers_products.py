@@ -39,11 +39,20 @@ def test_an_activation_behind_its_product(
     linear = made(24, 40, bias=bias).to(DEVICE, torch.bfloat16).requires_grad_(False)
     x = torch.randn(2, 7, 24, device=DEVICE, dtype=torch.bfloat16)
     before = None if front is None else torch.randn(2, 7, front, device=DEVICE, dtype=torch.bfloat16)
-    got = _products.activated(linear, linear, x, kind, front=before)
+
+    def given(into: torch.Tensor | None) -> torch.Tensor:
+        assert before is not None
+        assert (into is None) == (made is Hooked), "there is a place for it where weft has the product"
+        return before if into is None else into.copy_(before)
+
+    if front is None:
+        got = _products.activated(linear, linear, x, kind)
+    else:
+        got = _products.activated_behind(linear, linear, x, kind, given, front)
     expected = KINDS[kind](nn.functional.linear(x.float(), *(p.float() for p in linear.parameters())))
     assert got.is_contiguous()
     if before is not None:
-        assert torch.equal(got[..., :front], before), "the front is copied as it is"
+        assert torch.equal(got[..., :front], before), "the front stays as it is"
     torch.testing.assert_close(got[..., front:].float(), expected, atol=0.02, rtol=0.02)
     assert said == ([] if made is nn.Linear else ["its product: it is a Hooked, not nn.Linear"])
 
@@ -61,11 +70,12 @@ def test_weft_has_the_product_in_one_call(monkeypatch: pytest.MonkeyPatch, said:
         return call
 
     linear = nn.Linear(24, 40, device=DEVICE, dtype=torch.bfloat16).requires_grad_(False)
-    x, front = (torch.randn(3, size, device=DEVICE, dtype=torch.bfloat16) for size in (24, 8))
+    x = torch.randn(3, 24, device=DEVICE, dtype=torch.bfloat16)
     for name in ("gemm", "activation"):
         monkeypatch.setattr(weft, name, counted(name))
-    _products.activated(linear, linear, x, "silu", front=front)
-    assert calls == ["gemm"]
+    _products.activated(linear, linear, x, "silu")
+    _products.activated_behind(linear, linear, x, "silu", lambda into: torch.zeros(3, 8), 8)
+    assert calls == ["gemm", "gemm"]
     other = nn.Linear(24, 40, device=DEVICE).requires_grad_(False)
     with pytest.raises(RuntimeError):  # the Linear's own refusal of another dtype
         _products.activated(other, other, x, "silu")

@@ -95,8 +95,12 @@ def _attend(
     scale: float | None,
     enable_gqa: bool,
     return_lse: bool,
+    out: torch.Tensor | None = None,
 ) -> Any:
-    """Attention over [batch, tokens, heads, dim]; with return_lse also the logarithms, [batch, tokens, heads]."""
+    """Attention over [batch, tokens, heads, dim]; with return_lse also the logarithms, [batch, tokens, heads].
+
+    Without them the result is in `out`, where there is one.
+    """
     reason = _why_not(query, key, value, dropout_p, is_causal)
     seen = None
     if reason is None:
@@ -105,7 +109,14 @@ def _attend(
     if reason is None:
         try:
             written = weft.attention(
-                query, key, value, key_mask=seen, scale=scale or 0.0, causal=is_causal, lse=return_lse or None
+                query,
+                key,
+                value,
+                key_mask=seen,
+                scale=scale or 0.0,
+                causal=is_causal,
+                out=None if return_lse else out,
+                lse=return_lse or None,
             )
         except NotImplementedError as error:  # the dispatcher's reasons
             reason = str(error)
@@ -118,7 +129,8 @@ def _attend(
         )
     _count(reason)
     native = library._AttentionBackendRegistry._backends[library.AttentionBackendName.NATIVE]
-    return native(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    made = native(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    return made if out is None else out.copy_(made)
 
 
 def _forward(
@@ -159,12 +171,13 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     return_lse: bool = False,
+    out: torch.Tensor | None = None,
     _parallel_config: Any = None,
 ) -> Any:
-    """The backend: what diffusers' dispatch_attention_fn calls."""
+    """The backend: what diffusers' dispatch_attention_fn calls; with `out`, which no caller of the library gives, in it."""
     options = (attn_mask, dropout_p, is_causal, scale, enable_gqa, return_lse)
     if _parallel_config is None:
-        return _attend(query, key, value, *options)
+        return _attend(query, key, value, *options, out)
     return library._templated_context_parallel_attention(
         query,
         key,

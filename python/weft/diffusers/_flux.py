@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import weft
 from weft import swap
 from weft.diffusers._parts import (
     added,
+    after,
     attended,
     clipped,
     joined,
@@ -24,7 +26,7 @@ from weft.diffusers._parts import (
     why_not_heads,
     why_not_norms,
 )
-from weft.diffusers._products import activated
+from weft.diffusers._products import activated_behind
 from weft.diffusers._sources import recipe
 
 QKV = ("to_q", "to_k", "to_v")
@@ -44,12 +46,14 @@ def _attention(
     encoder_hidden_states: torch.Tensor | None = None,
     attention_mask: torch.Tensor | None = None,
     image_rotary_emb: Any = None,
+    into: torch.Tensor | None = None,
     **_: Any,
 ) -> Any:
+    """`into`: where the heads of one stream are written, which are the result."""
     image = projected(self, hidden_states, QKV, "to_qkv", self.head_dim)
     if encoder_hidden_states is None:
         q, k = turned((self.norm_q, self.norm_k), image[0], image[1], table(image_rotary_emb), "head")
-        return attended(self, q, k, image[2], attention_mask)
+        return attended(self, q, k, image[2], attention_mask, into)
     text = projected(self, encoder_hidden_states, ADDED, "to_added_qkv", self.head_dim)
     tokens = encoder_hidden_states.shape[1]
     q, k, v = joined(
@@ -76,6 +80,7 @@ def _why_not_attention(
     encoder_hidden_states: torch.Tensor | None = None,
     attention_mask: torch.Tensor | None = None,
     image_rotary_emb: Any = None,
+    into: torch.Tensor | None = None,
     **others: Any,
 ) -> str | None:
     if why := _why_not_call(image_rotary_emb, others):
@@ -83,6 +88,17 @@ def _why_not_attention(
     if (encoder_hidden_states is None) != (self.added_kv_proj_dim is None):
         return "one stream of an attention for two"
     return why_not_heads(self, self._weft_processor, _norms_of(self), hidden_states)
+
+
+@functools.cache
+def _copied_attention(base: Any) -> Any:
+    """The attention of the library's own class, whose result is copied where it is asked for."""
+
+    def attention(self: Any, *args: Any, into: torch.Tensor | None = None, **kwargs: Any) -> Any:
+        out = base.forward(self, *args, **kwargs)
+        return out if into is None else into.copy_(out)
+
+    return attention
 
 
 def _parallel_attention(
@@ -98,9 +114,11 @@ def _parallel_attention(
     own = both.shape[-1] * qkv_dim // (qkv_dim + mlp_dim)
     q, k, v = (part.unflatten(-1, (-1, self.head_dim)) for part in both[..., :own].chunk(3, dim=-1))
     q, k = turned((self.norm_q, self.norm_k), q, k, table(image_rotary_emb), "head")
-    heads = attended(self, q, k, v, attention_mask)
-    mlp = weft.gated_activation(both[..., own:], activation="silu")
-    out: torch.Tensor = self.to_out(torch.cat([heads, mlp], dim=-1))
+    width = own // 3
+    whole = both.new_empty(*both.shape[:-1], width + (both.shape[-1] - own) // 2)
+    attended(self, q, k, v, attention_mask, into=whole[..., :width])
+    weft.gated_activation(both[..., own:], activation="silu", out=whole[..., width:])
+    out: torch.Tensor = self.to_out(whole)
     return out
 
 
@@ -156,10 +174,16 @@ def _single_block(
     joint_attention_kwargs: dict[str, Any] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     tokens = encoder_hidden_states.shape[1]
-    residual = torch.cat([encoder_hidden_states, hidden_states], dim=1)
+    residual = after(encoder_hidden_states, hidden_states)
     x, gate = self.norm(residual, emb=temb)
-    heads = self.attn(hidden_states=x, image_rotary_emb=image_rotary_emb, **(joint_attention_kwargs or {}))
-    both = activated(self, self.proj_mlp, x, "gelu_tanh", front=heads)
+
+    def heads(into: torch.Tensor | None) -> torch.Tensor:
+        told = {"into": into} if hasattr(type(self.attn), "_weft_label") else {}
+        values = dict(hidden_states=x, image_rotary_emb=image_rotary_emb, **(joint_attention_kwargs or {}))
+        out: torch.Tensor = self.attn(**values, **told)
+        return out if into is None or told else into.copy_(out)
+
+    both = activated_behind(self, self.proj_mlp, x, "gelu_tanh", heads, self.attn.heads * self.attn.head_dim)
     out = clipped(added(self.proj_out(both), residual, gate))
     return out[:, :tokens], out[:, tokens:]
 
@@ -217,7 +241,7 @@ def _single_block2(
 ) -> Any:
     if encoder_hidden_states is not None:
         text_seq_len = encoder_hidden_states.shape[1]
-        hidden_states = torch.cat([encoder_hidden_states, hidden_states], dim=1)
+        hidden_states = after(encoder_hidden_states, hidden_states)
     ((shift, scale, gate),) = _mods(temb_mod, 1)
     out = self.attn(
         hidden_states=normed(self.norm, hidden_states, scale, shift),
@@ -237,7 +261,10 @@ def _why_not_single_block2(self: Any, *_: Any, **__: Any) -> str | None:
 def _prepare_attention(processor: str, forward: Any, passes: Any) -> Any:
     def prepare(attn: Any) -> swap.Swap | str:
         norms = NORMS if passes is _why_not_parallel_attention else _norms_of(attn)
-        made = swap.Swap(swap.subclass(type(attn), forward, passes), {"_weft_processor": processor})
+        otherwise = _copied_attention(type(attn)) if forward is _attention else None
+        made = swap.Swap(
+            swap.subclass(type(attn), forward, passes, otherwise), {"_weft_processor": processor}
+        )
         return why_no_heads(attn, processor, norms) or made
 
     return prepare

@@ -15,6 +15,7 @@ from torch import nn
 
 import weft
 from weft import swap
+from weft.diffusers._backend import NAME
 from weft.diffusers._sources import why_unknown
 
 Rope = Mapping[str, Any]  # how the heads of a sequence turn: arguments of weft.qk_norm_rope
@@ -206,15 +207,41 @@ def joined(
     return joint
 
 
-def attended(attn: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any = None) -> torch.Tensor:
-    """The attention that the user chose for this module, [batch, tokens, heads · head_dim]."""
+def attended(
+    attn: Any,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: Any = None,
+    into: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The attention that the user chose for this module, [batch, tokens, heads · head_dim]; in `into`, if there is one."""
     processor = attn.processor
+    told = into is not None and processor._attention_backend == NAME and processor._parallel_config is None
     out: torch.Tensor = dispatch_attention_fn(
         q,
         k,
         v,
         attn_mask=mask,
+        attention_kwargs={"out": into.unflatten(-1, q.shape[-2:])} if into is not None and told else None,
         backend=processor._attention_backend,
         parallel_config=processor._parallel_config,
     )
-    return out.flatten(2, 3).to(q.dtype)
+    if into is None:
+        return out.flatten(2, 3).to(q.dtype)
+    return into if told else into.copy_(out.flatten(2, 3))
+
+
+def after(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Tokens [batch, tokens, features] of one sequence behind those of another; a view, where they lie so already."""
+    batch, tokens, features = first.shape
+    whole = (batch, tokens + second.shape[1], features)
+    if (
+        not torch.compiler.is_compiling()  # what a graph is given may lie anywhere the next time
+        and first.dtype == second.dtype
+        and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+        and first.stride() == second.stride() == (whole[1] * features, features, 1)
+        and second.storage_offset() == first.storage_offset() + tokens * features
+    ):
+        return first.as_strided(whole, first.stride())
+    return torch.cat([first, second], dim=1)

@@ -5,6 +5,7 @@ Otherwise (LoRA, quantisers, hooks, autocast) the Linear is called, and weft's o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -14,6 +15,7 @@ import weft
 from weft import swap
 
 Activation = Literal["gelu_tanh", "gelu_erf", "silu"]
+Front = Callable[[torch.Tensor | None], torch.Tensor]  # writes where it is told, or gives a tensor of its own
 
 
 def why_no_product(linear: nn.Module, x: torch.Tensor) -> str | None:
@@ -32,25 +34,25 @@ def _taken(module: nn.Module, linear: nn.Module, x: torch.Tensor) -> bool:
     return reason is None
 
 
-def activated(
-    module: nn.Module,
-    linear: Any,
-    x: torch.Tensor,
-    activation: Activation,
-    front: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """act(linear(x)), behind `front` in each row where there is one."""
+def activated(module: nn.Module, linear: Any, x: torch.Tensor, activation: Activation) -> torch.Tensor:
+    """act(linear(x))."""
     if not _taken(module, linear, x):
-        out: torch.Tensor = weft.activation(linear(x), front=front, activation=activation)
+        out: torch.Tensor = weft.activation(linear(x), activation=activation)
         return out
-    values: dict[str, Any] = {"bias": linear.bias, "activation": activation}
-    if front is None:
-        product: torch.Tensor = weft.gemm(x, linear.weight, **values)
-        return product
-    width = front.shape[-1]
-    whole = front.new_empty(*front.shape[:-1], width + linear.weight.shape[0])
-    whole[..., :width] = front
-    weft.gemm(x, linear.weight, out=whole[..., width:], **values)
+    product: torch.Tensor = weft.gemm(x, linear.weight, bias=linear.bias, activation=activation)
+    return product
+
+
+def activated_behind(
+    module: nn.Module, linear: Any, x: torch.Tensor, activation: Activation, front: Front, width: int
+) -> torch.Tensor:
+    """act(linear(x)), in each row behind the `width` columns that `front` computes."""
+    if not _taken(module, linear, x):
+        out: torch.Tensor = weft.activation(linear(x), front=front(None), activation=activation)
+        return out
+    whole = x.new_empty(*x.shape[:-1], width + linear.weight.shape[0])
+    front(whole[..., :width])
+    weft.gemm(x, linear.weight, bias=linear.bias, activation=activation, out=whole[..., width:])
     return whole
 
 
