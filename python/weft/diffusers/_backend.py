@@ -174,7 +174,7 @@ def attention(
     out: torch.Tensor | None = None,
     _parallel_config: Any = None,
 ) -> Any:
-    """The backend: what diffusers' dispatch_attention_fn calls. weft's own adapters say where the result goes, `out`."""
+    """The backend: what diffusers' dispatch_attention_fn calls. `out`: where weft's own adapters want the result."""
     options = (attn_mask, dropout_p, is_causal, scale, enable_gqa, return_lse)
     if _parallel_config is None:
         return _attend(query, key, value, *options, out)

@@ -215,7 +215,7 @@ def attended(
     mask: Any = None,
     into: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The attention that the user chose for this module, [batch, tokens, heads · head_dim], in `into` if that is given."""
+    """The attention that the user chose, [batch, tokens, heads · head_dim]; in `into`, if that is given."""
     processor = attn.processor
     told = into is not None and processor._attention_backend == NAME and processor._parallel_config is None
     out: torch.Tensor = dispatch_attention_fn(
