@@ -20,13 +20,13 @@ std::uintptr_t alignment_of_rows(const Tensor& t, std::int64_t stride, std::int6
     return begins & (~begins + 1);
 }
 
-// Whether it has kernels that round once (see Algorithm in cublaslt_plan.h), which read by the copy engine. The others round
-// between the parts of an epilogue.
+// Whether it has kernels that round once (see Algorithm in cublaslt_plan.h). They read by the copy engine, which takes whole 16
+// bytes, of a lone row too. The others round between the parts of an epilogue.
 bool rounds_once(const Gemm& op, const Problem& p, const DeviceInfo& device) {
-    const bool tn = is_tn(p.b);
-    return device.arch >= 90 && device.arch < 100 && aligned16(op.a, p.a_stride, p.m) &&
-           aligned16(op.b, tn ? p.b.row : p.b.step, tn ? p.n : p.k) && aligned16(op.out, p.out_stride, p.m) &&
-           (!op.residual || aligned16(op.residual, p.residual_stride, p.m));
+    const auto whole = [](const Tensor& t, std::int64_t stride) { return aligned16(t, stride, 2); };
+    return device.arch >= 90 && device.arch < 100 && whole(op.a, p.a_stride) &&
+           whole(op.b, is_tn(p.b) ? p.b.row : p.b.step) && whole(op.out, p.out_stride) &&
+           (!op.residual || whole(op.residual, p.residual_stride));
 }
 
 const char* epilogue_limits(const Gemm& op, const Problem& p, const DeviceInfo& device) {

@@ -95,6 +95,10 @@ TEST(GemmCublasltLimits, AGeluAndABiasBesideAResidualNeedKernelsThatRoundOnce) {
     EXPECT_THAT(gelu("a=bf16[8,16] b=bf16[24,16]{20,1} out=bf16[8,24]"), HasSubstr("before the GELU"));
     EXPECT_THAT(gelu("a=bf16[8,16] b=bf16[24,16]{1,28} out=bf16[8,24]"), HasSubstr("before the GELU"));
     EXPECT_THAT(gelu("a=bf16[8,16] b=bf16[24,16] out=bf16[8,24]+1"), HasSubstr("before the GELU"));
+    for (const char* lone :
+         {"a=bf16[1,17] b=bf16[24,17]{1,24} out=bf16[1,24]", "a=bf16[1,16] b=bf16[25,16] out=bf16[1,25]",
+          "a=bf16[1] b=bf16[24,1] out=bf16[24]"})
+        EXPECT_THAT(gelu(lone), HasSubstr("before the GELU")) << lone;
     EXPECT_EQ(both("bf16[8,16]", "bf16[8,24]", "bf16[8,24]"), "takes it");
     EXPECT_EQ(both("bf16[8,16]", "bf16[8,24]", "@residual"), "takes it");
     EXPECT_THAT(both("bf16[8,16]", "bf16[8,24]", "bf16[8,24]", "a100"), HasSubstr("between"));
