@@ -74,7 +74,14 @@ foreach(_fact "kVersion=${PROJECT_VERSION}" "kCudaVersion=${_cuda_version}"
   string(APPEND _facts "${_fact}")
 endforeach()
 file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/version.cpp" CONTENT "namespace weft {\n${_facts}}\n")
-add_library(libweft SHARED "${CMAKE_BINARY_DIR}/generated/version.cpp" ${WEFT_LIBRARY_SOURCES})
+# Choices that were timed for some cards, of all ops that have any.
+file(GLOB _plans CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/ops/*/plans.json")
+set(_shipped "${CMAKE_BINARY_DIR}/generated/shipped_plans.cpp")
+add_custom_command(OUTPUT "${_shipped}"
+  COMMAND "${CMAKE_COMMAND}" "-DROOT=${CMAKE_SOURCE_DIR}" "-DOUTPUT=${_shipped}" -P
+          "${CMAKE_SOURCE_DIR}/cmake/shipped_plans.cmake"
+  DEPENDS ${_plans} "${CMAKE_SOURCE_DIR}/cmake/shipped_plans.cmake")
+add_library(libweft SHARED "${CMAKE_BINARY_DIR}/generated/version.cpp" "${_shipped}" ${WEFT_LIBRARY_SOURCES})
 set_target_properties(libweft PROPERTIES OUTPUT_NAME weft EXPORT_NAME weft VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
 target_include_directories(libweft PUBLIC "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")

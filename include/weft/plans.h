@@ -1,4 +1,5 @@
-// Choices that were timed once and are read ever after: `weft tune` writes them, WEFT_PLANS names their file.
+// Choices that were timed once and are read ever after. `weft tune` writes them; the library has some of its own; WEFT_PLANS names
+// a file to read instead, or none where it is empty.
 #pragma once
 
 #include <map>
@@ -16,9 +17,13 @@ class Plans {
         sections_[section][key] = std::move(choice);
     }
 
+    // What the library was built with: choices for the cards and the versions that they were timed with (ops/*/plans.json).
+    static const Plans& shipped();
     // A JSON file. Throw Error(io) with the path and what is wrong there.
     static Plans read(const std::string& path);
     void write(const std::string& path) const;
+
+    friend bool operator==(const Plans&, const Plans&) = default;
 
    private:
     std::map<std::string, std::map<std::string, std::string>> sections_;

@@ -33,8 +33,9 @@ cublasStatus_t multiply(cublasLtHandle_t handle, const Plan& plan, const cublasL
 
 // What of an algorithm says how often its result is rounded. On an H200 every offer for 37 products was run and compared with
 // the exact result, rounded once: those with the library's number 66, its kernels for Hopper (`nvjet`), agree with whatever
-// epilogue and however many parts k is in. Older ones round to out's dtype before a GELU, and where parts meet or a residual
-// came before, also before a bias or a residual; one sum of all of k and one thing to add are added in fp32.
+// epilogue and however many parts k is in. Older ones round to out's dtype before a GELU, between residual and bias, and where
+// parts meet before they add anything. What they add to one sum of all of k was rounded once in these products, and in some
+// others was not, which the op's bound allows for a residual.
 struct Algorithm {
     static constexpr int kRoundsOnce = 66;
     int number = 0;

@@ -96,6 +96,11 @@ const char* decline_steps(const QkNormRope& op) {
     return nullptr;
 }
 
+// Whether a unit's cosines lie behind one another, as numbers of T: of aligned tables those are held as they are.
+bool tables_held(const QkNormRope& op) {
+    return op.head_cos && op.head_cos.dtype == op.q.dtype && op.pairs != QkNormRope::Pairs::interleaved;
+}
+
 QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const HeadPlan& plan,
                             const DeviceInfo& device) {
     const std::int64_t q_heads = op.q.dim(-2), kv_heads = op.k ? op.k.dim(-2) : 0, head_dim = op.head_dim();
@@ -146,7 +151,7 @@ QkNormRopeParams parameters(const QkNormRope& op, const kit::Rotation& r, const 
         .few = plan.blocks <= 4 * static_cast<unsigned>(device.sms),
         .warps = {},
         .more = {}};
-    p.tables_held = p.tables_aligned && p.table_dtype == op.q.dtype && !r.interleaved;
+    p.tables_held = p.tables_aligned && tables_held(op);
     while (1u << p.lanes_log2 < plan.lanes) ++p.lanes_log2;
     if (const Tensor& cache = op.k_cache ? op.k_cache : op.v_cache) {
         p.page_size = std::max<std::int64_t>(1, cache.dim(1));
@@ -206,16 +211,37 @@ void launch(const QkNormRope& op, Context& context) {
                         [&](auto* type) { launch_as<std::remove_pointer_t<decltype(type)>>(op, context); });
 }
 
-// A block of the kernel of tokens is one, a thread one unit of Q and the same of K.
+// A thread of the kernel of tokens has one unit of Q and the same of K.
+constexpr int kTokenStatic = 2048;  // bytes of shared memory beside the launch's, at most
 std::int64_t head_units(const QkNormRope& op) { return kit::divide_up(op.head_dim(), 2 * kit::kTurnWidth); }
 std::int64_t token_units(const QkNormRope& op) {
     return std::max(op.q.dim(-2), op.k ? op.k.dim(-2) : 0) * head_units(op);
 }
-HeadPlan token_plan(const QkNormRope& op) {
-    return {.threads = static_cast<unsigned>(kit::divide_up(token_units(op), 32) * 32),
-            .blocks = static_cast<unsigned>(op.tokens())};
+// As many blocks as run at once, each with every so many-th token.
+struct TokenPlan {
+    unsigned threads = 0, blocks = 0;
+    std::size_t shared = 0;
+};
+TokenPlan token_plan(const QkNormRope& op, const DeviceInfo& device) {
+    TokenPlan plan;
+    plan.threads = static_cast<unsigned>(kit::divide_up(token_units(op), 32) * 32);
+    // Of two tokens cosines and sines, of whole units.
+    const std::int64_t angles =
+        op.head_cos ? 0 : 4 * kit::divide_up(op.rotated() / 2, kit::kTurnWidth) * kit::kTurnWidth;
+    std::int64_t resident = 0;
+    kit::with_wide_type(op.q.dtype, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        plan.shared = TokenRing<T>::bytes(plan.threads, tables_held(op)) +
+                      static_cast<std::size_t>(angles) * sizeof(float);
+        resident = kTokenBlocks<T> * kTokenThreads / std::max(plan.threads, 1u);
+    });
+    const auto block = static_cast<std::int64_t>(plan.shared) + kTokenStatic;
+    resident =
+        std::max<std::int64_t>(1, std::min({resident, std::int64_t{32}, device.shared_per_sm / block}));
+    plan.blocks = static_cast<unsigned>(std::min(op.tokens(), resident * device.sms));
+    return plan;
 }
-const char* decline_token(const QkNormRope& op, const DeviceInfo&) {
+const char* decline_token(const QkNormRope& op, const DeviceInfo& device) {
     if (op.norm == QkNormRope::Norm::none) return "there is no norm";
     if (op.rounding != Rounding::fused) return "PyTorch's bits";
     if (op.v || op.k_cache) return "values, or a cache";
@@ -230,12 +256,18 @@ const char* decline_token(const QkNormRope& op, const DeviceInfo&) {
     }
     if (token_units(op) > kTokenThreads) return "more than 8192 elements of Q or K";
     if (op.tokens() >> 30 != 0) return "2^30 tokens or more";
+    if (token_plan(op, device).shared + kTokenStatic > static_cast<std::size_t>(device.shared_per_block))
+        return "two tokens do not fit in shared memory";
     return nullptr;
 }
 template <class T>
 void launch_token_as(const QkNormRope& op, Context& context) {
     if (token_units(op) * op.tokens() == 0) return;
-    const HeadCall call = head_call(op, token_plan(op), context);
+    const TokenPlan plan = token_plan(op, context.info());
+    HeadCall call = head_call(op, {.blocks = static_cast<unsigned>(op.tokens())}, context);
+    call.shape.grid = dim3(plan.blocks);
+    call.shape.block = dim3(plan.threads);
+    call.shape.dynamic_shared = plan.shared;
     kit::launch("qk_norm_rope", qk_norm_rope_token<T>, call.shape, context.stream(), call.r, call.p);
 }
 void launch_token(const QkNormRope& op, Context& context) {
@@ -310,8 +342,8 @@ void launch_warps(const QkNormRope& op, Context& context) {
 const RegisterImplementations<QkNormRope> kKernels{
     kit::kTarget,
     {{"tokens", decline_token,
-      +[](const QkNormRope& op, const DeviceInfo&) {
-          const HeadPlan p = token_plan(op);
+      +[](const QkNormRope& op, const DeviceInfo& device) {
+          const TokenPlan p = token_plan(op, device);
           return "threads=" + std::to_string(p.threads) + " blocks=" + std::to_string(p.blocks);
       },
       launch_token},

@@ -313,6 +313,30 @@ TEST(QkNormRope, SeveralHeadsALane) {
     }
 }
 
+// A block of the kernel of tokens goes from one to the next, some blocks once more than others: with angles, positions, tables and
+// prefixes of each.
+TEST(QkNormRope, MoreTokensThanBlocks) {
+    const std::string q = "q=bf16[150,8,128]", of_heads = " head_cos=bf16[150,8,64] head_sin=bf16[150,8,64]",
+                      frames = "q=fp16[3,50,8,128] k=fp16[3,50,5,128] q_out=fp16 k_out=fp16";
+    for (const std::string& line :
+         {q + " q_out=bf16", q + " q_out=bf16 norm=row pairs=interleaved",
+          q + " q_out=@q norm=row" + of_heads,
+          q + " q_out=bf16" + of_heads + " pairs=interleaved q_weight=fp32[128]",
+          q + " q_out=bf16 head_cos=fp32[150,8,64] head_sin=fp32[150,8,64]",
+          frames + " cos=fp16[70,64] sin=fp16[70,64] start=9 prefix=11 q_weight=fp16[128]",
+          frames + " cos=fp32[70,64] sin=fp32[70,64] positions=int64[3,50] norm=row k_weight=fp32[640]",
+          frames +
+              " positions=int32[3,50] positions2=int32[3,50] positions3=int32[3,50] section2=20 section3=9"})
+        test::expect_right("qk_norm_rope " + line, "tokens", "threads=64 blocks=64");
+    // More pairs than threads, and units of fp32, which are twice as long.
+    test::expect_right("qk_norm_rope q=fp32[70,1,512] q_out=fp32 norm=row frequencies=fp32[256]", "tokens",
+                       "threads=32 blocks=64");
+    test::expect_right(
+        "qk_norm_rope q=fp32[70,1,512] q_out=fp32 norm=row head_cos=fp32[70,1,256] "
+        "head_sin=fp32[70,1,256]",
+        "tokens", "threads=32 blocks=64");
+}
+
 // Tables of a video's axes end to end: a row of 32 pairs begins at any element, so that each axis finds its own by positions
 // that are the same for every video.
 TEST(QkNormRope, RowsThatBeginAtAnyElementOfATable) {
@@ -364,13 +388,13 @@ TEST(QkNormRope, PolicyFillsTheDevice) {
     EXPECT_THAT(
         test::configuration("qk_norm_rope q=bf16[4608,24,128] k=bf16[4608,24,128] q_out=bf16[4608,24,128] "
                             "k_out=bf16[4608,24,128]"),
-        HasSubstr("threads=192 blocks=4608"));
+        HasSubstr("threads=192 blocks=660"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,128] q_out=bf16[4608,4,128]"),
                 HasSubstr("units=1 warps=2 blocks=2304 lanes=8"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,136] q_out=bf16[4608,4,136]"),
                 HasSubstr("tokens=4 threads=256 blocks=1152 lanes=16"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[4608,4,128] q_out=bf16[4608,4,128] norm=row"),
-                HasSubstr("threads=32 blocks=4608"));
+                HasSubstr("threads=32 blocks=4224"));
     EXPECT_THAT(test::configuration("qk_norm_rope q=bf16[9,2,1040] q_out=bf16[9,2,1040] rotary_dim=64"),
                 HasSubstr("lanes=32 rounds=3"));
 }

@@ -52,7 +52,8 @@ std::string tune(const Case& c, Context& context) {
 int tune_all(const Arguments& a) {
     const Device device = pick_device(a.device);
     Context context(device);
-    if (std::filesystem::exists(a.out)) context.plans() = Plans::read(a.out);
+    // Without the library's own, so that everything is timed here.
+    context.plans() = std::filesystem::exists(a.out) ? Plans::read(a.out) : Plans();
     context.set_tuning(true);
     int tuned = 0;
     for (const NamedCase& row : cases_of(a)) {
@@ -76,9 +77,10 @@ int tune_all(const Arguments& a) {
 Command tune_command() {
     return {
         "tune", "Time a vendor library's choices once, and keep them in a file",
-        "Without one, cuBLASLt's heuristic decides at a problem's first call, and nothing is timed. Here "
-        "each\n"
-        "case's candidates are timed as a model runs them (in a graph, weights not in L2). A choice holds "
+        "Of problems that neither such a file nor the library's own plans know, cuBLASLt's heuristic "
+        "decides at\n"
+        "the first call, and nothing is timed. Here each case's candidates are timed as a model runs them "
+        "(in a graph, weights not in L2). A choice holds "
         "for\n"
         "the library's version, the card, and all row counts of a bucket: up to 1, 2, 3, 4, 6, 8, 12, ...\n"
         "A file that exists is added to: delete it to time everything again.\n\n"

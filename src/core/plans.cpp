@@ -4,18 +4,39 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/json_text.h"
 #include "weft/context.h"
 #include "weft/error.h"
 
 namespace weft {
+
+// Written by CMake (cmake/shipped_plans.cmake); the last one has no path.
+struct ShippedFile {
+    const char *path, *text;
+};
+extern const ShippedFile kShippedPlans[];
+
 namespace {
 
 constexpr const char* kFormat = "weft plans 1";
 
+using Sections = std::map<std::string, std::map<std::string, std::string>>;
+
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
     throw Error(ErrorCode::io, "", "", path + ": " + what);
+}
+
+Sections sections_of(std::istream& in, const std::string& path) {
+    const auto file = parse_json(in);
+    if (!file.is_object() || file.value("format", nlohmann::json()) != kFormat)
+        fail(path, std::string("is not a file of `weft tune` (\"format\": \"") + kFormat + "\")");
+    try {
+        return file.at("plans").get<Sections>();
+    } catch (const nlohmann::json::exception& e) {
+        fail(path, e.what());
+    }
 }
 
 }  // namespace
@@ -30,15 +51,21 @@ const std::string* Plans::find(const std::string& section, const std::string& ke
 Plans Plans::read(const std::string& path) {
     std::ifstream in(path);
     if (!in) fail(path, "can't be read");
-    const auto file = parse_json(in);
-    if (!file.is_object() || file.value("format", nlohmann::json()) != kFormat)
-        fail(path, std::string("is not a file of `weft tune` (\"format\": \"") + kFormat + "\")");
     Plans plans;
-    try {
-        file.at("plans").get_to(plans.sections_);
-    } catch (const nlohmann::json::exception& e) {
-        fail(path, e.what());
-    }
+    plans.sections_ = sections_of(in, path);
+    return plans;
+}
+
+const Plans& Plans::shipped() {
+    static const Plans plans = [] {
+        Plans all;
+        for (const ShippedFile* file = kShippedPlans; file->path != nullptr; ++file) {
+            std::istringstream in(file->text);
+            for (auto& [section, choices] : sections_of(in, file->path))
+                all.sections_[section].merge(choices);
+        }
+        return all;
+    }();
     return plans;
 }
 
@@ -51,7 +78,9 @@ void Plans::write(const std::string& path) const {
 Plans& Context::plans() {
     if (plans_ == nullptr) {
         const char* path = std::getenv("WEFT_PLANS");
-        plans_ = std::make_shared<Plans>(path != nullptr && *path != '\0' ? Plans::read(path) : Plans());
+        plans_ = std::make_shared<Plans>(path == nullptr ? Plans::shipped()
+                                         : *path != '\0' ? Plans::read(path)
+                                                         : Plans());
     }
     return *plans_;
 }

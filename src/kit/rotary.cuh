@@ -169,17 +169,35 @@ __device__ __forceinline__ UnitTurns load_turns(const float* from, int unit, int
     return turns;
 }
 
-// A pair's cosine and sine by the tables; zeros where they lack the position.
-__device__ __forceinline__ void look_up(const Rotation& r, std::int64_t position, int pair, float& c,
-                                        float& s) {
-    c = s = 0.0f;
-    if (position < 0 || position >= r.table) return;
+// A pair's cosine and sine as the tables have them, on their way from memory; zeros where they lack the position.
+struct AskedTurn {
+    unsigned cos = 0, sin = 0;
+};
+__device__ __forceinline__ AskedTurn ask_turn(const Rotation& r, std::int64_t position, int pair) {
+    AskedTurn asked;
+    if (position < 0 || position >= r.table) return asked;
+    const std::int64_t cosine = position * r.cos_row + pair * r.cos_step,
+                       sine = position * r.sin_row + pair * r.sin_step;
+    if (r.table_dtype == DType::fp32) {
+        asked = {static_cast<const unsigned*>(r.cos)[cosine], static_cast<const unsigned*>(r.sin)[sine]};
+    } else {
+        using Bits = unsigned short;
+        asked = {static_cast<const Bits*>(r.cos)[cosine], static_cast<const Bits*>(r.sin)[sine]};
+    }
+    return asked;
+}
+__device__ __forceinline__ void read_turn(const Rotation& r, const AskedTurn& asked, float& c, float& s) {
     with_wide_type(r.table_dtype, [&](auto* type) {
         using W = std::remove_pointer_t<decltype(type)>;
-        const W cosine = static_cast<const W*>(r.cos)[position * r.cos_row + pair * r.cos_step];
-        const W sine = static_cast<const W*>(r.sin)[position * r.sin_row + pair * r.sin_step];
+        W cosine, sine;
+        memcpy(static_cast<void*>(&cosine), &asked.cos, sizeof(W));
+        memcpy(static_cast<void*>(&sine), &asked.sin, sizeof(W));
         c = to_float(cosine), s = to_float(sine);
     });
+}
+__device__ __forceinline__ void look_up(const Rotation& r, std::int64_t position, int pair, float& c,
+                                        float& s) {
+    read_turn(r, ask_turn(r, position, pair), c, s);
 }
 
 // Fills turns[t] for the block's `tokens` tokens (a power of two); position(t) gives their positions.

@@ -125,13 +125,6 @@ TEST(Contexts, KnowTheMostScratchThatWasAskedFor) {
     EXPECT_EQ(context.take_scratch_asked(), 100u);
 }
 
-TEST(Contexts, ReadNoPlansWhereTheirFileHasNoName) {
-    ASSERT_EQ(setenv("WEFT_PLANS", "", 1), 0);
-    Context context;
-    EXPECT_EQ(context.plans().find("library", "m=1"), nullptr);
-    unsetenv("WEFT_PLANS");
-}
-
 TEST(Contexts, SlotsBelongToTheirType) {
     struct Cache {
         int plans = 0;
