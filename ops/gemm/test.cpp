@@ -7,7 +7,6 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/gemm/cublaslt.h"
 #include "ops/gemm/policy.h"
 #include "ops/gemm/tolerance.h"
 #include "tests/ops/support.h"
@@ -344,57 +343,6 @@ TEST(Gemm, OnlyHardwareMayUseItsErrors) {
                              "gemm a=fp8_e4m3[1,16] b=fp8_e4m3[1,16] out=bf16[1,1] fast_accumulation=true"}) {
         EXPECT_GT(error_for(line, true), 4 * error_for(line, false)) << line;
     }
-}
-
-std::string limits(const char* line, const char* device = "h200") {
-    std::string why;
-    Case::parse(line).with_call(kCuda, [&](const void* call) {
-        const char* reason = gemm::cublaslt_limits(*static_cast<const Gemm*>(call), *find_device(device));
-        why = reason == nullptr ? "" : reason;
-    });
-    return why;
-}
-
-TEST(Gemm, CublasltTakesWhatItDocuments) {
-    EXPECT_EQ(limits("gemm a=bf16[968,2048] b=bf16[2560,2048] out=bf16[968,2560]"), "");
-    EXPECT_EQ(limits("gemm a=bf16[968,2048] b=bf16[2560,2048]{1,2560} out=bf16[968,2560]"), "");
-    EXPECT_EQ(limits("gemm a=bf16[7,33] b=bf16[5,33] residual=bf16[7,5] out=@residual"), "");
-    EXPECT_EQ(limits("gemm a=fp32[7,33] b=fp32[5,33] out=fp32[7,5]"), "");
-    EXPECT_EQ(limits("gemm a=fp8_e4m3[11,64] b=fp8_e4m3[32,64] a_scale=fp32[1] b_scale=fp32[1] "
-                     "residual=bf16[11,32] out=@residual fast_accumulation=true"),
-              "");
-    EXPECT_EQ(limits("gemm a=fp8_e5m2[11,64] b=fp8_e4m3[32,64] bias=bf16[32] out=fp32[11,32]"), "");
-}
-
-TEST(Gemm, CublasltSaysWhatItDoesNot) {
-    const auto declines = [](const char* rest, const char* why) {
-        EXPECT_THAT(limits((std::string("gemm ") + rest).c_str()), HasSubstr(why)) << rest;
-    };
-    declines("a=bf16[8,0] b=bf16[16,0] out=bf16[8,16]", "k is 0");
-    declines("a=bf16[8,16] b=bf16[16,16] up=bf16[16,16] out=bf16[8,16]", "one product");
-    declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=silu", "SiLU");
-    declines("a=bf16[8,16] b=bf16[16,16] out=bf16[8,16] activation=gelu_erf", "tanh form");
-    declines("a=bf16[8,17] b=bf16[16,17] out=bf16[8,16] activation=gelu_tanh", "before the GELU");
-    declines("a=bf16[8,16] b=bf16[16,16] residual=bf16[8,16] out=bf16[8,16] activation=gelu_tanh",
-             "residual before its GELU");
-    declines("a=bf16[8,16] b=bf16[16,16] out=fp32[8,16] activation=gelu_tanh", "not exact to fp32");
-    declines("a=bf16[8,16] b=bf16[16,16] a_scale=fp32[1] out=bf16[8,16]", "scales are for fp8");
-    declines("a=bf16[8,16] b=bf16[16,16] out=fp16[8,16]", "operands' dtype or fp32");
-    declines("a=bf16[8,16] b=bf16[16,16] residual=fp32[8,16] out=bf16[8,16]", "residual has out's dtype");
-    declines("a=bf16[8,16] b=bf16[16,16] bias=fp32[16] out=bf16[8,16]", "bias has out's dtype");
-    declines("a=bf16[8,17] b=bf16[16,17] bias=bf16[16] residual=bf16[8,16] out=@residual",
-             "between residual and bias");
-    declines("a=bf16[8,16] b=bf16[16,16]{40,2} out=bf16[8,16]", "neither axis of b");
-    declines("a=bf16[8,16]{0,1} b=bf16[16,16] out=bf16[8,16]", "rows overlap");
-    declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16]{1,16} out=bf16[8,16]", "k contiguous");
-    declines("a=fp8_e4m3[32,16] b=fp8_e4m3[16,16] out=fp8_e4m3[32,16]", "no plan for an fp8 out");
-    declines("a=fp8_e4m3[8,24] b=fp8_e4m3[16,24] out=bf16[8,16]", "multiples of 16");
-    declines("a=fp8_e4m3[8,16]+1 b=fp8_e4m3[16,16] out=bf16[8,16]", "multiple of 16 bytes");
-    declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] a_scale=fp32[1]+1 out=bf16[8,16]", "multiples of 16 bytes");
-    declines("a=fp8_e5m2[8,16] b=fp8_e5m2[16,16] out=bf16[8,16]", "e5m2 by e5m2");
-    declines("a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out_scale=fp32[1] out=fp8_e4m3[8,16]", "output scale");
-    EXPECT_THAT(limits("gemm a=fp8_e4m3[8,16] b=fp8_e4m3[16,16] out=bf16[8,16]", "a100"),
-                HasSubstr("SM 8.9"));
 }
 
 }  // namespace

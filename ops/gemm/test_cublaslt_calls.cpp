@@ -176,58 +176,6 @@ TEST_F(GemmCublasltCalls, TheHeuristicKnowsAlignmentsWorkspaceAndWhatMayBeSplit)
     EXPECT_EQ(library.preferences[3].attributes, preferred(64, CUBLASLT_REDUCTION_SCHEME_NONE));
 }
 
-// Which of its offers is taken: {number, parts} of each, and a call's operands.
-TEST_F(GemmCublasltCalls, WhatWouldRoundTwiceIsNoOffer) {
-    constexpr std::pair kHopper{66, 1}, kHopperParts{66, 3}, kOld{24, 1}, kOldParts{24, 4};
-    using Kernels = std::vector<std::pair<int, int>>;
-    std::int64_t m = 40;
-    const auto taken = [&](const Kernels& kernels, bool bias, bool residual, Gemm::Activation activation,
-                           DType dtype = DType::bf16) -> std::uint64_t {
-        library.kernels.clear();
-        library.offered = static_cast<int>(kernels.size());
-        for (std::size_t i = 0; i < kernels.size(); ++i) library.kernels[i + 1] = kernels[i];
-        Gemm op = gaps(dtype);
-        op.a.shape[0] = op.out.shape[0] = ++m;  // a problem that no plan is known of
-        if (bias) op.bias = vector(5, dtype, 48);
-        if (residual) op.residual = matrix(4, dtype, m, 48, 56);
-        op.activation = activation;
-        const Readiness ready = gemm::cublaslt_prepare(op, *context);
-        if (ready.reason != nullptr) return 0;
-        return launch(op).algorithm;
-    };
-    const auto none = Gemm::Activation::none, gelu = Gemm::Activation::gelu_tanh;
-    // The product alone: whatever is first.
-    EXPECT_EQ(taken({kOldParts, kHopper}, false, false, none), 1u);
-    // One thing to add: what older kernels share along k would be rounded before.
-    for (const bool bias : {false, true}) {
-        EXPECT_EQ(taken({kOldParts, kOld, kHopper}, bias, !bias, none), 2u) << bias;
-        EXPECT_EQ(taken({kOldParts, kHopperParts, kOld}, bias, !bias, none), 2u) << bias;
-        EXPECT_EQ(taken({kHopperParts}, bias, !bias, none), 1u) << bias;
-        EXPECT_EQ(taken({kOldParts}, bias, !bias, none), 0u) << bias;
-    }
-    // Two, or a GELU: older kernels round between.
-    EXPECT_EQ(taken({kOld, kOldParts, kHopperParts}, true, true, none), 3u);
-    EXPECT_EQ(taken({kOld}, true, true, none), 0u);
-    EXPECT_EQ(taken({kOldParts, kOld}, true, true, none, DType::fp32), 2u) << "fp32 loses nothing between";
-    for (const bool bias : {false, true}) {
-        EXPECT_EQ(taken({kOld, kHopper}, bias, false, gelu), 2u) << bias;
-        EXPECT_EQ(taken({kOldParts, kHopperParts}, bias, false, gelu), 2u) << bias;
-        EXPECT_EQ(taken({kOld, kOldParts}, bias, false, gelu), 0u) << bias;
-    }
-}
-
-// If all of them have parts that would be rounded, it is asked for others.
-TEST_F(GemmCublasltCalls, AFavouriteIsLookedForAmongEight) {
-    library.offered = 12;
-    for (std::uint64_t i = 1; i < 8; ++i) library.kernels[i] = {24, 2};
-    Gemm op = gaps(DType::bf16);
-    op.bias = vector(5, DType::bf16, 48);
-    EXPECT_EQ(launch(op).algorithm, 8u);
-    library.kernels[8] = {24, 2};
-    op.a.shape[0] = op.out.shape[0] = 39;
-    EXPECT_EQ(launch(op).algorithm, 9u) << "the first of those without parts";
-}
-
 TEST_F(GemmCublasltCalls, AGeluIsTheLibrarys) {
     Gemm op = gaps(DType::bf16);
     op.activation = Gemm::Activation::gelu_tanh;

@@ -27,11 +27,10 @@ class TokenRing {
 
     __device__ __forceinline__ TokenRing(char* shared, bool turns)
         : own_(shared + threadIdx.x * 16), stage_(static_cast<unsigned>(turns ? kTurns + 2 : kTurns)) {}
-    __device__ __forceinline__ void copy(unsigned stage, int vector, const T* from,
-                                         kit::L2Policy policy) const {
+    __device__ __forceinline__ void copy(unsigned stage, int vector, const T* from) const {
 #pragma unroll
         for (int i = 0; i < kPieces; ++i)
-            kit::cp_async_16(piece(stage, vector, i), reinterpret_cast<const char*>(from) + 16 * i, policy);
+            kit::cp_async_16(piece(stage, vector, i), reinterpret_cast<const char*>(from) + 16 * i);
     }
     __device__ __forceinline__ Words read(unsigned stage, int vector) const {
         Words words;
@@ -135,7 +134,6 @@ __global__ void __launch_bounds__(kTokenThreads, kTokenBlocks<T>)
         kit::unit_place(r, static_cast<int>(threadIdx.x - at.head * p.head_units.divisor));
     const bool there[2] = {at.head < p.heads_before_k, at.head < p.heads_before_v - p.heads_before_k};
     const bool of_heads = p.table[0].data != nullptr, may_turn = (there[0] || there[1]) && place.turned >= 0;
-    const kit::L2Policy policy = kit::l2_policy(p.keep);
     const auto go_to = [&](unsigned token) {
         at.batch = p.sequence.quotient(token);
         at.token = token - at.batch * p.sequence.divisor;
@@ -147,14 +145,14 @@ __global__ void __launch_bounds__(kTokenThreads, kTokenBlocks<T>)
             for (int part = 0; part < 2; ++part) {
                 if (!there[part]) continue;
                 const T* head = head_of<const T>(p.in[part], at);
-                ring.copy(stage, 2 * part, head + place.at[0], policy);
-                ring.copy(stage, 2 * part + 1, head + place.at[1], policy);
+                ring.copy(stage, 2 * part, head + place.at[0]);
+                ring.copy(stage, 2 * part + 1, head + place.at[1]);
             }
             if (p.tables_held && may_turn && at.token >= p.prefix) {
 #pragma unroll
                 for (int which = 0; which < 2; ++which)
                     ring.copy(stage, TokenRing<T>::kTurns + which,
-                              head_of<const T>(p.table[which], at) + place.turned * kit::kTurnWidth, policy);
+                              head_of<const T>(p.table[which], at) + place.turned * kit::kTurnWidth);
             }
         }
         kit::cp_async_commit();

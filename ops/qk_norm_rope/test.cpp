@@ -313,14 +313,12 @@ TEST(QkNormRope, SeveralHeadsALane) {
     }
 }
 
-// A block of the kernel of tokens goes from one to the next, some blocks once more than others: with angles, positions, tables and
-// prefixes of each.
+// A block of the kernel of tokens goes from one to the next, some once more than others.
 TEST(QkNormRope, MoreTokensThanBlocks) {
     const std::string q = "q=bf16[150,8,128]", of_heads = " head_cos=bf16[150,8,64] head_sin=bf16[150,8,64]",
                       frames = "q=fp16[3,50,8,128] k=fp16[3,50,5,128] q_out=fp16 k_out=fp16";
     for (const std::string& line :
-         {q + " q_out=bf16", q + " q_out=bf16 norm=row pairs=interleaved",
-          q + " q_out=@q norm=row" + of_heads,
+         {q + " q_out=bf16 norm=row pairs=interleaved", q + " q_out=@q norm=row" + of_heads,
           q + " q_out=bf16" + of_heads + " pairs=interleaved q_weight=fp32[128]",
           q + " q_out=bf16 head_cos=fp32[150,8,64] head_sin=fp32[150,8,64]",
           frames + " cos=fp16[70,64] sin=fp16[70,64] start=9 prefix=11 q_weight=fp16[128]",
@@ -329,12 +327,9 @@ TEST(QkNormRope, MoreTokensThanBlocks) {
               " positions=int32[3,50] positions2=int32[3,50] positions3=int32[3,50] section2=20 section3=9"})
         test::expect_right("qk_norm_rope " + line, "tokens", "threads=64 blocks=64");
     // More pairs than threads, and units of fp32, which are twice as long.
-    test::expect_right("qk_norm_rope q=fp32[70,1,512] q_out=fp32 norm=row frequencies=fp32[256]", "tokens",
-                       "threads=32 blocks=64");
-    test::expect_right(
-        "qk_norm_rope q=fp32[70,1,512] q_out=fp32 norm=row head_cos=fp32[70,1,256] "
-        "head_sin=fp32[70,1,256]",
-        "tokens", "threads=32 blocks=64");
+    for (const char* angles : {" frequencies=fp32[256]", " head_cos=fp32[70,1,256] head_sin=fp32[70,1,256]"})
+        test::expect_right(std::string("qk_norm_rope q=fp32[70,1,512] q_out=fp32 norm=row") + angles,
+                           "tokens", "threads=32 blocks=64");
 }
 
 // Tables of a video's axes end to end: a row of 32 pairs begins at any element, so that each axis finds its own by positions

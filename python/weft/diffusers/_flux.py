@@ -261,10 +261,9 @@ def _why_not_single_block2(self: Any, *_: Any, **__: Any) -> str | None:
 def _prepare_attention(processor: str, forward: Any, passes: Any) -> Any:
     def prepare(attn: Any) -> swap.Swap | str:
         norms = NORMS if passes is _why_not_parallel_attention else _norms_of(attn)
-        otherwise = _copied_attention(type(attn)) if forward is _attention else None
-        made = swap.Swap(
-            swap.subclass(type(attn), forward, passes, otherwise), {"_weft_processor": processor}
-        )
+        base: Any = type(attn)
+        otherwise = _copied_attention(base) if forward is _attention else None
+        made = swap.Swap(swap.subclass(base, forward, passes, otherwise), {"_weft_processor": processor})
         return why_no_heads(attn, processor, norms) or made
 
     return prepare

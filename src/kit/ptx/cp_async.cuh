@@ -18,18 +18,6 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bo
 #endif
 }
 
-// The same, with what L2 is to think of these bytes.
-__device__ __forceinline__ void cp_async_16(void* shared, const void* global,
-                                            [[maybe_unused]] L2Policy policy) {
-#if defined(WEFT_EMULATOR)
-    emulator::copy_async(shared, global, 16, 16);
-#else
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
-                 "l"(global), "l"(policy.bits)
-                 : "memory");
-#endif
-}
-
 // The same for 4 or 8 bytes, through L1.
 template <int Bytes>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, bool valid = true) {
