@@ -75,27 +75,24 @@ int tune_all(const Arguments& a) {
 }  // namespace
 
 Command tune_command() {
-    return {
-        "tune", "Time a vendor library's choices once, and keep them in a file",
-        "Of problems that neither such a file nor the library's own plans know, cuBLASLt's heuristic "
-        "decides at\n"
-        "the first call, and nothing is timed. Here each case's candidates are timed as a model runs them "
-        "(in a graph, weights not in L2). A choice holds "
-        "for\n"
-        "the library's version, the card, and all row counts of a bucket: up to 1, 2, 3, 4, 6, 8, 12, ...\n"
-        "A file that exists is added to: delete it to time everything again.\n\n"
-        "Examples:\n  weft tune gemm --workload workloads/transformer.csv\n"
-        "  weft tune 'gemm a=bf16[968,2048] b=bf16[2560,2048]' --out plans.json\n"
-        "  WEFT_PLANS=plans.json weft bench gemm\n",
-        [](CommandLine& line) -> std::function<int()> {
-            auto a = std::make_shared<Arguments>();
-            a->out = "plans.json";
-            line.add("target", &a->words, "a case line, or ops whose workload rows are timed");
-            line.add("--workload", &a->workload, "a CSV file with a column 'case' (default: all)");
-            line.add("--device", &a->device, "cuda, emulator or cpu (default: the best here)");
-            line.add("--out", &a->out, "the file").with_default();
-            return [a] { return tune_all(*a); };
-        }};
+    return {"tune", "Time a vendor library's choices once, and keep them in a file",
+            "Of problems that neither such a file nor the library's own plans know, cuBLASLt's heuristic\n"
+            "decides at the first call, and nothing is timed. Here each case's candidates are timed as a\n"
+            "model runs them (in a graph, weights not in L2). A choice holds for the library's version, the\n"
+            "card, and all row counts of a bucket: up to 1, 2, 3, 4, 6, 8, 12, ...\n"
+            "A file that exists is added to: delete it to time everything again.\n\n"
+            "Examples:\n  weft tune gemm --workload workloads/transformer.csv\n"
+            "  weft tune 'gemm a=bf16[968,2048] b=bf16[2560,2048]' --out plans.json\n"
+            "  WEFT_PLANS=plans.json weft bench gemm\n",
+            [](CommandLine& line) -> std::function<int()> {
+                auto a = std::make_shared<Arguments>();
+                a->out = "plans.json";
+                line.add("target", &a->words, "a case line, or ops whose workload rows are timed");
+                line.add("--workload", &a->workload, "a CSV file with a column 'case' (default: all)");
+                line.add("--device", &a->device, "cuda, emulator or cpu (default: the best here)");
+                line.add("--out", &a->out, "the file").with_default();
+                return [a] { return tune_all(*a); };
+            }};
 }
 
 }  // namespace weft::cli
