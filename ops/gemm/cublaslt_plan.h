@@ -38,8 +38,8 @@ cublasStatus_t multiply(cublasLtHandle_t handle, const Plan& plan, const cublasL
 // others was not, which the op's bound allows for a residual.
 struct Algorithm {
     static constexpr int kRoundsOnce = 66;
-    int number = 0;
-    int parts = 1;  // of k, that are summed afterwards
+    int number;
+    int parts;  // of k, that are summed afterwards
 
     bool rounds_once(const Gemm& op) const;
 };

@@ -10,7 +10,7 @@ using test::library;
 
 // What the library's heuristic offers: number and parts of each algorithm.
 using Kernels = std::vector<std::pair<int, int>>;
-constexpr std::pair kHopper{66, 1}, kHopperParts{66, 3}, kOld{24, 1}, kOldParts{24, 4};
+constexpr std::pair kHopper{66, 1}, kHopperParts{66, 3}, kOld{24, 1}, kOldParts{24, 2};
 
 struct GemmCublasltOffers : test::WithCublaslt {
     GemmCublasltOffers() { library.noted = true; }
