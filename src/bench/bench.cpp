@@ -34,7 +34,8 @@ Callable Bench::implementation(Side side, const std::string& only) { return entr
 Callable Bench::entry(Side side, const OpEntry& entry, const std::string& only) {
     contexts_.push_back(std::make_unique<Context>(context().device(), context().stream()));
     Context* context = contexts_.back().get();
-    context->set_tuning(true);  // of a library the best it has, as `weft tune` would have it
+    // Of a library the best it has, as `weft tune` would have it.
+    context->set_tuning(options_.tuned || side == Side::baseline);
     for (const AnyImplementation& i : entry.implementations[static_cast<int>(context->device().type)]) {
         if (!only.empty() && i.name != only) context->avoid(i.name);
     }
@@ -68,7 +69,7 @@ void Bench::add_vendors() {
     for (const Verdict& v : explain(case_.op(), instance_.call(), context())) {
         const bool vendor =
             std::find(std::begin(kVendors), std::end(kVendors), v.implementation) != std::end(kVendors);
-        if (vendor && v.reason.empty() && v.implementation != own)
+        if (vendor && v.reason.empty() && (v.implementation != own || !options_.tuned))
             add(implementation(Side::baseline, v.implementation));
     }
 }

@@ -17,6 +17,7 @@ struct BenchOptions {
     SampleOptions sample;
     ReferenceLimits reference;
     std::string implementation;      // of weft; empty: the first that accepts
+    bool tuned = true;               // weft's choices are timed before; else they are what a first call gets
     std::optional<CardRates> rates;  // instead of the device's own, for tests
 };
 
@@ -34,7 +35,8 @@ class Bench : public Contest {
     // Another entry of the case's op, such as a rung of the ladder, under its implementation's name: beside weft, for
     // what accepts the case.
     void add_entry(const OpEntry& entry);
-    void add_vendors();  // vendors' libraries in the op's list, where weft takes another entry
+    // Vendors' libraries in the op's list, tuned, where weft takes another entry or the same one untuned.
+    void add_vendors();
     // Why a baseline's result on a set is nothing that its framework's chain of operators may give; empty where it is.
     void allow_chain(std::function<std::string(std::size_t set)> chain) { chain_ = std::move(chain); }
     Measurement run() override;

@@ -30,7 +30,7 @@ struct Arguments {
     int cases = 20;
     double budget_s = 0;
     BenchOptions bench;
-    bool json = false, host = false, floor = false, list = false, kernels = false;
+    bool json = false, host = false, floor = false, list = false, kernels = false, untuned = false;
 };
 
 std::vector<Case> drawn_cases(const Arguments& a) {
@@ -170,6 +170,7 @@ std::string command_of(const Arguments& a) {
     }
     if (!a.only.empty()) text += " --only " + a.only;
     if (!a.bench.implementation.empty()) text += " --implementation " + a.bench.implementation;
+    if (!a.bench.tuned) text += " --untuned";
     return text + fmt::format(" --seed {}", a.bench.sample.seed);
 }
 
@@ -230,6 +231,7 @@ int list_sample(const Arguments& a) {
 int bench(Arguments a) {
     // Python and the evidence keep it as a number that every JSON reader knows exactly.
     a.bench.sample.seed = a.seed.value_or(std::random_device{}());
+    a.bench.tuned = !a.untuned;
     if (!a.ladder.empty()) {
         // Of a kernel that takes half a second nobody wants to know how it varies, nor what its launch costs.
         a.bench.sample.most_s = 0.5;
@@ -284,6 +286,8 @@ Command bench_command() {
             line.add("--kernels", &a->kernels,
                      "of a sample: say which kernels an H100 would run, and measure nothing");
             line.add("--implementation", &a->bench.implementation, "this one, not the first that accepts");
+            line.add("--untuned", &a->untuned,
+                     "of a vendor's library what a first call gets, beside what timing its candidates finds");
             line.add("--rounds", &a->bench.sample.rounds, "samples a case").between(1, 10000).with_default();
             line.add("--seed", &a->seed, "of the inputs and the order (default: a new one)");
             line.add("--against", &a->against, "of the baselines these: vendors, card, none (default: all)")

@@ -141,11 +141,12 @@ TEST(Vendors, AreTheEntriesOfLibrariesThatAcceptAndAreNotChosen) {
     };
     const auto takes = +[](const Probe&, const DeviceInfo&) -> const char* { return nullptr; };
     const auto declines = +[](const Probe&, const DeviceInfo&) -> const char* { return "not here"; };
+    BenchOptions options = quick();
     const auto names = [&](std::vector<AnyImplementation> list) {
         entry.implementations[0] = std::move(list);
         Case c(entry);
         c.tensors = Case::parse("probe x=fp32[16,64]").tensors;
-        Bench bench(c, kCpu, quick());
+        Bench bench(c, kCpu, options);
         bench.add_weft();
         bench.add_vendors();
         std::vector<std::string> found;
@@ -162,6 +163,13 @@ TEST(Vendors, AreTheEntriesOfLibrariesThatAcceptAndAreNotChosen) {
         << "what is chosen is no baseline";
     EXPECT_EQ(tuned.count("not tuned"), 0u) << "of a library the best it has";
     EXPECT_GT(tuned["tuned"], 0);
+    options.tuned = false;
+    EXPECT_THAT(names({listed("cudnn", takes), listed("cublaslt", declines)}),
+                ElementsAre("cudnn so", "cudnn so"))
+        << "what a first call gets, beside the best";
+    EXPECT_GT(tuned["not tuned"], 0);
+    EXPECT_THAT(names({listed("own", takes), listed("cublaslt", takes)}),
+                ElementsAre("own so", "cublaslt so"));
 }
 
 TEST(Measurements, HaveTheFloorOfTheRates) {

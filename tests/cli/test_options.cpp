@@ -138,6 +138,8 @@ TEST(BenchOptions, AreInTheCommandOfTheRows) {
     };
     EXPECT_EQ(command({"planted x=fp32[2,4]", "--implementation", "reference", "--seed", "4"}),
               "weft bench 'planted x=fp32[2,4]' --implementation reference --seed 4");
+    EXPECT_EQ(command({"planted x=fp32[2,4]", "--untuned", "--seed", "4"}),
+              "weft bench 'planted x=fp32[2,4]' --untuned --seed 4");
     EXPECT_EQ(command({"--workload", rows.path, "--only", "second", "--seed", "4"}),
               "weft bench --workload " + rows.path + " --only second --seed 4");
     EXPECT_EQ(command({"--sample", "residual_add,copy", "--cases", "2", "--budget-s", "1e-9", "--seed", "4"}),
