@@ -7,6 +7,5 @@ foreach(_plan IN LISTS _plans)
   file(READ "${ROOT}/${_plan}" _text)
   string(APPEND _rows "    {\"${_plan}\", R\"plans(${_text})plans\"},\n")
 endforeach()
-file(WRITE "${OUTPUT}"
-     "namespace weft {\nstruct ShippedFile {\n    const char *path, *text;\n};\n"
-     "extern const ShippedFile kShippedPlans[];\nconst ShippedFile kShippedPlans[] = {\n${_rows}    {nullptr, nullptr}};\n}\n")
+file(WRITE "${OUTPUT}" "#include \"core/shipped_plans.h\"\n\n"
+     "const weft::ShippedFile weft::kShippedPlans[] = {\n${_rows}    {nullptr, nullptr}};\n")

@@ -46,7 +46,7 @@ class Context {
     // over outputs: off, so that calls do none of that. What it finds goes into `plans`.
     void set_tuning(bool tuning) { tuning_ = tuning; }
     bool tuning() const { return tuning_; }
-    // Choices that were timed: those of the file that the environment variable WEFT_PLANS names, and the context's own.
+    // Choices that were timed: the library's (of one that times none), or of the file that WEFT_PLANS names; and its own.
     Plans& plans();
 
     // Scratch of at least `bytes`, 256-byte aligned, valid until the next call that asks for more. One call's

@@ -11,6 +11,8 @@ namespace weft {
 // card.
 class Plans {
    public:
+    using Sections = std::map<std::string, std::map<std::string, std::string>>;
+
     // Null where there is none.
     const std::string* find(const std::string& section, const std::string& key) const;
     void set(const std::string& section, const std::string& key, std::string choice) {
@@ -26,7 +28,7 @@ class Plans {
     friend bool operator==(const Plans&, const Plans&) = default;
 
    private:
-    std::map<std::string, std::map<std::string, std::string>> sections_;
+    Sections sections_;
 };
 
 }  // namespace weft

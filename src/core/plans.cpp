@@ -7,33 +7,25 @@
 #include <sstream>
 
 #include "core/json_text.h"
+#include "core/shipped_plans.h"
 #include "weft/context.h"
 #include "weft/error.h"
 
 namespace weft {
-
-// Written by CMake (cmake/shipped_plans.cmake); the last one has no path.
-struct ShippedFile {
-    const char *path, *text;
-};
-extern const ShippedFile kShippedPlans[];
-
 namespace {
 
 constexpr const char* kFormat = "weft plans 1";
-
-using Sections = std::map<std::string, std::map<std::string, std::string>>;
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
     throw Error(ErrorCode::io, "", "", path + ": " + what);
 }
 
-Sections sections_of(std::istream& in, const std::string& path) {
+Plans::Sections sections_of(std::istream& in, const std::string& path) {
     const auto file = parse_json(in);
     if (!file.is_object() || file.value("format", nlohmann::json()) != kFormat)
         fail(path, std::string("is not a file of `weft tune` (\"format\": \"") + kFormat + "\")");
     try {
-        return file.at("plans").get<Sections>();
+        return file.at("plans").get<Plans::Sections>();
     } catch (const nlohmann::json::exception& e) {
         fail(path, e.what());
     }
@@ -78,9 +70,10 @@ void Plans::write(const std::string& path) const {
 Plans& Context::plans() {
     if (plans_ == nullptr) {
         const char* path = std::getenv("WEFT_PLANS");
-        plans_ = std::make_shared<Plans>(path == nullptr ? Plans::shipped()
-                                         : *path != '\0' ? Plans::read(path)
-                                                         : Plans());
+        plans_ = std::make_shared<Plans>();
+        if (path != nullptr && *path != '\0') *plans_ = Plans::read(path);
+        // One that times knows better than what was timed for all row counts of a bucket.
+        if (path == nullptr && !tuning()) *plans_ = Plans::shipped();
     }
     return *plans_;
 }

@@ -16,6 +16,9 @@ TEST(Contexts, HaveTheLibrarysPlansOrThoseOfAFileOrNone) {
     unsetenv("WEFT_PLANS");
     EXPECT_EQ(Context().plans(), Plans::shipped());
     EXPECT_NE(Plans::shipped(), Plans()) << "some are built in";
+    Context timing;
+    timing.set_tuning(true);
+    EXPECT_EQ(timing.plans(), Plans()) << "it times for the row count that it is called with";
     ASSERT_EQ(setenv("WEFT_PLANS", "", 1), 0);
     EXPECT_EQ(Context().plans(), Plans());
     unsetenv("WEFT_PLANS");
