@@ -18,6 +18,7 @@ struct WgmmaTile {
     bool gated = false;
     bool scaled = false;     // scales change within the sum, with every stage
     int weight_columns = 0;  // rows of weights that are its columns, where its rows are tokens
+    bool across = false;     // weights have n contiguous: in a stage a row is one k of 64 features
 
     static constexpr int kRows = 128;
     static constexpr int kWarpgroups = 2;                     // that compute, 64 rows each

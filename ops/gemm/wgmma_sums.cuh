@@ -7,7 +7,15 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// Where a warpgroup's rows and all columns of its tile lie in a stage: weights first, then tokens.
+// How the weights of a tile lie in a stage, and how many bytes further those of the next instruction along k. (An
+// instruction takes 32 bytes of k; across, that many rows of 128 bytes.)
+template <WgmmaTile kTile>
+inline constexpr kit::Major kWeightsMajor = kTile.across ? kit::Major::mn : kit::Major::k;
+template <class T, WgmmaTile kTile>
+inline constexpr unsigned kWeightsStep = kTile.across ? kit::kWgmmaDepth<T> * WgmmaTile::kRowBytes : 32;
+
+// Where a warpgroup's rows and all columns of its tile lie in a stage: weights first, then tokens. Eight rows are as far from
+// the next eight whichever way they run, and a warpgroup's 64 features as many bytes.
 struct StageOperands {
     kit::MatrixDescriptor rows, columns;
     __device__ __forceinline__ StageOperands(const char* stage, WgmmaTile tile, int group)
@@ -33,8 +41,8 @@ __device__ __forceinline__ void add_products(kit::Accumulator<A> (&sums)[kTile.s
         kit::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < WgmmaTile::kRowBytes / 32; ++i) {
-            kit::wgmma<B, A, kTile.columns()>(sums, at.rows.moved(32 * i), at.columns.moved(32 * i),
-                                              step > 0 || i > 0);
+            kit::wgmma<B, A, kTile.columns(), kWeightsMajor<kTile>>(
+                sums, at.rows.moved(kWeightsStep<B, kTile> * i), at.columns.moved(32 * i), step > 0 || i > 0);
         }
         kit::wgmma_commit();
         if (step > 0) {

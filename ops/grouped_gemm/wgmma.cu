@@ -25,16 +25,22 @@ kit::TensorMap map_of_groups(kit::TensorLayout layout, int64_t groups, DType dty
     return kit::tensor_map("grouped_gemm", layout);
 }
 
+kit::TensorLayout weights_layout(const GroupedGemm& op, const Gemm& first, const gemm::Problem& p,
+                                 const WgmmaTile& tile) {
+    if (tile.gated) return gated_layout(first, p, WgmmaTile::kRows);
+    constexpr int kWidth = WgmmaTile::kRowBytes;
+    if (!tile.across) return rows_layout(op.b, p.n, p.k, p.b.row, kWidth, WgmmaTile::kRows);
+    const auto of_stage = static_cast<int>(kWidth / bytes(op.b.dtype, 1));
+    return rows_layout(op.b, p.k, p.n, op.b.stride[2], kWidth, of_stage);
+}
+
 WgmmaMaps maps_of(const GroupedGemm& op, const gemm::WgmmaConfig& config, const GroupStrides& apart) {
     const Gemm first = grouped::product_of(op, 0);
     const gemm::Problem p = gemm::problem(first);
     const WgmmaTile& tile = config.tile;
     const int64_t matrices = op.apart() ? op.groups() : 1;
     WgmmaMaps maps{};
-    maps.weights = map_of_groups(
-        tile.gated ? gated_layout(first, p, WgmmaTile::kRows)
-                   : rows_layout(op.b, p.n, p.k, p.b.row, WgmmaTile::kRowBytes, WgmmaTile::kRows),
-        op.groups(), op.b.dtype, apart.b);
+    maps.weights = map_of_groups(weights_layout(op, first, p, tile), op.groups(), op.b.dtype, apart.b);
     for (int rank = 0; rank < config.cluster; ++rank)
         maps.tokens[rank] = map_of_groups(rows_layout(op.a, p.m, p.k, p.a_stride, WgmmaTile::kRowBytes,
                                                       tile.loaded_columns(config.cluster, rank)),
@@ -50,10 +56,11 @@ WgmmaMaps maps_of(const GroupedGemm& op, const gemm::WgmmaConfig& config, const 
 template <class T, WgmmaTile kTile>
 bool launch_tile(const Launch& l) {
     if (l.config.tile != kTile) return false;
-    if constexpr (!kTile.scaled || kTile.tokens <= grouped::kMostScaledTokens) {
+    if constexpr (grouped::is_compiled(kTile) && (sizeof(T) == 2 || !kTile.across)) {
         static_assert(kTile.shared_bytes() <= WgmmaTile::kMostShared && kTile.stages() >= 3);
         const WgmmaArguments& first = l.args.first;
-        kit::launch("grouped_gemm_wgmma", grouped_wgmma<T, kTile.tokens, kTile.gated, kTile.scaled>,
+        kit::launch("grouped_gemm_wgmma",
+                    grouped_wgmma<T, kTile.tokens, kTile.gated, kTile.scaled, kTile.across>,
                     {.grid = static_cast<unsigned>(first.clusters * first.cluster),
                      .block = WgmmaTile::kThreads,
                      .cluster = static_cast<unsigned>(first.cluster),
@@ -69,7 +76,8 @@ template <class T, bool kScaled>
 void launch_widths(const Launch& l) {
     const auto among = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
         return ((launch_tile<T, WgmmaTile{grouped::kTileTokens[kIndex], false, kScaled}>(l) ||
-                 launch_tile<T, WgmmaTile{grouped::kTileTokens[kIndex], true, kScaled}>(l)) ||
+                 launch_tile<T, WgmmaTile{grouped::kTileTokens[kIndex], true, kScaled}>(l) ||
+                 launch_tile<T, WgmmaTile{grouped::kTileTokens[kIndex], false, kScaled, 0, true}>(l)) ||
                 ...);
     };
     if (!among(std::make_index_sequence<std::size(grouped::kTileTokens)>{}))

@@ -55,6 +55,12 @@ __device__ __forceinline__ void load_group_weights(char* to, const kit::TensorMa
                                                    int k, int feature, int group) {
     if constexpr (kTile.gated) {
         kit::tma_load<5, kOnce>(to, map, full, {k, 0, 0, feature / 8, group});
+    } else if constexpr (kTile.across) {
+        constexpr int kFeatures = kTile.warpgroup_features();
+#pragma unroll
+        for (int i = 0; i < WgmmaTile::kWarpgroups; ++i)
+            kit::tma_load<3, kOnce>(to + i * kFeatures * WgmmaTile::kRowBytes, map, full,
+                                    {feature + i * kFeatures, k, group});
     } else {
         kit::tma_load<3, kOnce>(to, map, full, {k, feature, group});
     }
@@ -186,13 +192,13 @@ __device__ __forceinline__ void compute_groups(const WgmmaShared<kTile>& shared,
 //          group, from its first on; what lies beyond its last is not written. The rest is gemm's (gemm_wgmma)
 // Traffic: the weights of a group once for each of its tiles of tokens, a once for each pair of tiles of features, through
 //          L2; bound by wgmma, and of few rows by the weights
-// Needs:   steps > 0, the boxes of WgmmaTile in maps with an axis of groups, SM 9.0a. kTokens, kGated and kScaled are a
-//          WgmmaTile, which nvcc does not take whole
-template <class T, int kTokens, bool kGated, bool kScaled>
+// Needs:   steps > 0, the boxes of WgmmaTile in maps with an axis of groups, SM 9.0a. kTokens, kGated, kScaled and
+//          kAcross are a WgmmaTile, which nvcc does not take whole
+template <class T, int kTokens, bool kGated, bool kScaled, bool kAcross>
 __global__ void __launch_bounds__(WgmmaTile::kThreads, 1)
     grouped_wgmma(const __grid_constant__ GroupedWgmmaArguments args,
                   const __grid_constant__ WgmmaMaps maps) {
-    constexpr WgmmaTile kTile{kTokens, kGated, kScaled};
+    constexpr WgmmaTile kTile{kTokens, kGated, kScaled, 0, kAcross};
     const int cluster = args.first.cluster;
     const int rank = cluster > 1 ? static_cast<int>(kit::cluster_rank()) : 0;
     const WgmmaShared<kTile> shared(rank, 0);

@@ -25,6 +25,14 @@ bool whole_rows(const Tensor& t) {
     return is_step(t, rows) && (rows == 0 || is_step(t, 0));
 }
 
+// Whether it can read weights [groups, n, k] of which n is contiguous: each k is a row then. wgmma has them of 16 bits alone,
+// and no kernel has those of b and of up in turn.
+bool whole_columns(const GroupedGemm& op) {
+    const Tensor& b = op.b;
+    if (op.up || is_fp8(b.dtype) || reinterpret_cast<std::uintptr_t>(b.data) % 16 != 0) return false;
+    return b.stride[1] == 1 && b.stride[2] >= b.dim(1) && is_step(b, 2) && is_step(b, 0);
+}
+
 // One tensor map describes both matrices: up's rows lie everywhere as far from b's.
 bool side_by_side(const GroupedGemm& op) {
     const auto apart = static_cast<const char*>(op.up.data) - static_cast<const char*>(op.b.data);
@@ -54,8 +62,9 @@ const char* wgmma_decline(const GroupedGemm& op, const DeviceInfo& device) {
     const std::int64_t most = most_row_tiles(op, 64) * gemm::ceil_div(op.n(), 64);
     if (std::max({op.rows(), op.n(), op.k(), op.groups(), most}) >= kMostTiles)
         return "an axis, or the number of tiles, is beyond 2^30";
-    if (!whole_rows(op.a) || !whole_rows(op.b) || (op.up && !whole_rows(op.up)))
-        return "a, b and up need k contiguous, 16-byte aligned rows, none over another";
+    if (!whole_rows(op.a) || !(whole_rows(op.b) || whole_columns(op)) || (op.up && !whole_rows(op.up)))
+        return "a, b and up need k contiguous, 16-byte aligned rows, none over another (b of 16 bits without "
+               "up: or n)";
     if (op.up && !side_by_side(op)) return "b and up have different strides, or are too far apart";
     if (op.up && op.n() % 8 != 0)
         return "features of b and up take turns by eight, and n is no multiple of it";
@@ -82,8 +91,9 @@ gemm::WgmmaConfig wgmma_config(const GroupedGemm& op, const DeviceInfo& device) 
     gemm::WgmmaConfig best;
     double least = std::numeric_limits<double>::infinity();
     for (const int tokens : kTileTokens) {
-        const gemm::WgmmaTile tile{tokens, static_cast<bool>(op.up), product_of(op, 0).scaled_within()};
-        if (tile.scaled && tokens > kMostScaledTokens) continue;
+        const gemm::WgmmaTile tile{tokens, static_cast<bool>(op.up), product_of(op, 0).scaled_within(), 0,
+                                   !whole_rows(op.b)};
+        if (!is_compiled(tile)) continue;
         for (const int cluster : {2, 1}) {
             // Both blocks of a pair have features.
             if (cluster > device.max_cluster || (cluster > 1 && op.n() <= tile.features())) continue;
@@ -96,8 +106,9 @@ gemm::WgmmaConfig wgmma_config(const GroupedGemm& op, const DeviceInfo& device) 
 }
 
 std::string to_string(const gemm::WgmmaConfig& c) {
-    return fmt::format("{}x{} tiles, {} stages, {}, {}{} KiB shared", gemm::WgmmaTile::kRows, c.tile.tokens,
+    return fmt::format("{}x{} tiles, {} stages, {}, {}{}{} KiB shared", gemm::WgmmaTile::kRows, c.tile.tokens,
                        c.tile.stages(), c.cluster == 2 ? "pairs of blocks" : "single blocks",
+                       c.tile.across ? "n contiguous, " : "",
                        c.tile.scaled ? "groups scaled, "
                        : c.promoted  ? "sums in fp32, "
                                      : "",
