@@ -1,6 +1,7 @@
 // What cuBLASLt does not do, said before it is asked. Compiled everywhere, so that it is tested everywhere.
 #include <algorithm>
 
+#include "ops/gemm/aligned.h"
 #include "ops/gemm/cublaslt.h"
 #include "ops/gemm/problem.h"
 #include "ops/gemm/wgmma.h"
@@ -9,8 +10,7 @@ namespace weft::gemm {
 namespace {
 
 bool aligned16(const Tensor& t, std::int64_t stride, std::int64_t rows) {
-    return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 &&
-           (rows <= 1 || bytes(t.dtype, stride) % 16 == 0);
+    return begins_whole(t, {.rows = rows, .stride = stride});
 }
 
 // The largest power of two, of up to 16 bytes, at whose multiples all rows begin.
@@ -111,6 +111,15 @@ const char* slow_rows(const Gemm& op, const Problem& p, const DeviceInfo& device
     return "its kernels for rows of out of no whole 16 bytes are slow, and wgmma takes them";
 }
 
+// Nor where rows of operands are none, of which copies are worth making (aligned).
+const char* slow_operands(const Gemm& op, const DeviceInfo& device) {
+    if (aligned_decline(op, true, InPlace::library, device) != nullptr) return nullptr;
+    const Gemm product = aligned(op).product;
+    if (wgmma_decline(product, device) != nullptr && cublaslt_limits(product, device) != nullptr)
+        return nullptr;
+    return "its kernels for rows of operands of no whole 16 bytes are slow, and their copies are soon made";
+}
+
 }  // namespace
 
 const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
@@ -120,6 +129,7 @@ const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
     if (const char* why = dtype_limits(op, device)) return why;
     if (const char* why = layout_limits(op, p)) return why;
     if (const char* why = slow_rows(op, p, device)) return why;
+    if (const char* why = slow_operands(op, device)) return why;
     return size_limits(op, p, device);
 }
 

@@ -118,7 +118,8 @@ __device__ __forceinline__ StoredFour load_four(DType dtype, const void* data, i
     return four;
 }
 // The same of the row that belongs to row `row` of out: one element that stands for a whole row is there four times.
-__device__ __forceinline__ StoredFour load_beside(const RowsBeside& rows, int64_t row, int64_t column,
+template <class Count>
+__device__ __forceinline__ StoredFour load_beside(const RowsBeside& rows, Count row, int64_t column,
                                                   int count) {
     if (rows.data == nullptr) return {};
     const int64_t begin = rows.offset(row);

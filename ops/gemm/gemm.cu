@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "kit/launch.h"
+#include "ops/gemm/aligned.h"
+#include "ops/gemm/aligned_launch.h"
 #include "ops/gemm/apart.h"
 #include "ops/gemm/apart_launch.h"
 #include "ops/gemm/arguments.cuh"
@@ -125,27 +127,27 @@ std::string describe_wgmma(const Gemm& op, const DeviceInfo& device) {
 const char* never_decline(const Gemm&, const DeviceInfo&) { return nullptr; }
 std::string describe_fma(const Gemm&, const DeviceInfo&) { return "64x64 fp32 multiply-adds"; }
 
-// Who multiplies numbers of 16 bits that were codes (kOfNumbers), in the order of asking: the last takes them all. And whose
-// sums are finished in a pass of their own (kOfSums); in the emulator, which has no library, kernels that take every call.
+// Who multiplies operands that were made anew (kOfRemade), in the order of asking: the last takes them all. And whose sums are
+// finished in a pass of their own (kOfSums); in the emulator, which has no library, kernels that take every call.
 constexpr Implementation<Gemm> kWgmma{"wgmma", gemm::wgmma_decline, describe_wgmma, launch_gemm_wgmma},
     kMma{"mma_sync", gemm::mma_decline, describe_mma, launch_mma};
 #if defined(WEFT_EMULATOR)
-constexpr Implementation<Gemm> kOfNumbers[] = {kWgmma, kMma},
+constexpr Implementation<Gemm> kOfRemade[] = {kWgmma, kMma},
                                kOfSums{"fma", never_decline, describe_fma, launch_fma};
 #else
 constexpr Implementation<Gemm> kCublaslt{"cublaslt", gemm::cublaslt_decline, gemm::cublaslt_config,
                                          gemm::cublaslt_launch, gemm::cublaslt_prepare};
-constexpr Implementation<Gemm> kOfNumbers[] = {kCublaslt, kWgmma, kMma}, kOfSums = kCublaslt;
+constexpr Implementation<Gemm> kOfRemade[] = {kCublaslt, kWgmma, kMma}, kOfSums = kCublaslt;
 #endif
 
 // The first that does not decline.
-const Implementation<Gemm>& of_numbers(const Gemm& product, const DeviceInfo& device) {
+const Implementation<Gemm>& of_remade(const Gemm& product, const DeviceInfo& device) {
     const auto takes = [&](const auto& i) { return i.decline(product, device) == nullptr; };
-    return *std::find_if(std::begin(kOfNumbers), std::end(kOfNumbers) - 1, takes);
+    return *std::find_if(std::begin(kOfRemade), std::end(kOfRemade) - 1, takes);
 }
 // The same in a context, where its library may decline as well. A context that leaves the library out wants none of its
 // roundings; one that leaves out weft's own kernels names one to compare, and that may be this.
-std::pair<const Implementation<Gemm>&, Readiness> of_numbers(const Gemm& product, Context& context) {
+std::pair<const Implementation<Gemm>&, Readiness> of_remade(const Gemm& product, Context& context) {
     Readiness said;
     const auto takes = [&](const auto& i) {
         said = {};
@@ -154,47 +156,67 @@ std::pair<const Implementation<Gemm>&, Readiness> of_numbers(const Gemm& product
         said = context.avoids(i.name) ? Readiness{"left out"} : i.prepare(product, context);
         return said.reason == nullptr;
     };
-    const auto& found = *std::find_if(std::begin(kOfNumbers), std::end(kOfNumbers) - 1, takes);
+    const auto& found = *std::find_if(std::begin(kOfRemade), std::end(kOfRemade) - 1, takes);
     return {found, said.reason == nullptr ? said : Readiness{}};
 }
 
-// In the context's scratch memory, behind what the library asks of it for itself.
-gemm::Unpacked unpacked_in(const Gemm& op, Context& context) {
-    const gemm::Unpacked asked = gemm::unpacked(op);
-    const std::size_t before =
-        gemm::cublaslt_decline(asked.product, context.info()) == nullptr ? gemm::kWorkspace : 0;
-    const void* scratch = context.scratch(before + asked.bytes);
-    return gemm::unpacked(op, reinterpret_cast<std::uintptr_t>(scratch) + before);
+// An implementation that makes operands anew in scratch memory, whose product another of kOfRemade computes: `make` says what
+// is left then, `launch` makes it, `decline` is told whether a fast one takes it.
+struct Remaker {
+    gemm::Remade (*make)(const Gemm& op, std::uintptr_t scratch);
+    const char* (*decline)(const Gemm& op, bool wide, const DeviceInfo& device);
+    void (*launch)(const Gemm& op, const Gemm& product, Context& context);
+};
+const char* decline_aligned(const Gemm& op, bool wide, const DeviceInfo& device) {
+    return gemm::aligned_decline(op, wide, gemm::InPlace::mma_sync, device);
 }
+constexpr Remaker kUnpacked{gemm::unpacked, gemm::unpacked_decline, launch_gemm_unpack},
+    kAligned{gemm::aligned, decline_aligned, launch_gemm_align};
+constexpr std::uintptr_t kNowhere = 256;  // as scratch, where nothing is launched
 
-const char* decline_unpacked(const Gemm& op, const DeviceInfo& device) {
-    const bool wide = op.packed() && of_numbers(gemm::unpacked(op).product, device).launch != kMma.launch;
-    return gemm::unpacked_decline(op, wide, device);
-}
-std::string describe_unpacked(const Gemm& op, const DeviceInfo& device) {
-    const gemm::Unpacked made = gemm::unpacked(op);
-    const Implementation<Gemm>& by = of_numbers(made.product, device);
-    return std::string(name(made.product.b.dtype)) + " in " + std::to_string((made.bytes + 1023) / 1024) +
-           " KiB of scratch, then " + by.name + ": " + by.config(made.product, device);
-}
-// A library that times reads and writes memory; what only asks is content with an address.
-Readiness prepare_unpacked(const Gemm& op, Context& context) {
-    const bool times = context.tuning() && !is_capturing(context.device(), context.stream());
-    const Gemm product = times ? unpacked_in(op, context).product : gemm::unpacked(op).product;
-    const auto& [by, said] = of_numbers(product, context);
-    if (by.launch == of_numbers(product, context.info()).launch) return said;
-    return {nullptr, by.launch == kMma.launch ? "here by mma_sync" : "here by wgmma"};
-}
-void launch_unpacked(const Gemm& op, Context& context) {
-    const Gemm product = unpacked_in(op, context).product;
-    launch_gemm_unpack(op, product, context);
-    while (true) {
-        try {
-            return of_numbers(product, context).first.launch(product, context);
-        } catch (const Refused&) {  // nothing was queued, and the library declines from now on
+template <const Remaker& kBy>
+struct Remaking {
+    // In the context's scratch memory, behind what the library asks of it for itself.
+    static gemm::Remade in(const Gemm& op, Context& context) {
+        const gemm::Remade asked = kBy.make(op, kNowhere);
+        const std::size_t before =
+            gemm::cublaslt_decline(asked.product, context.info()) == nullptr ? gemm::kWorkspace : 0;
+        const void* scratch = context.scratch(before + asked.bytes);
+        return kBy.make(op, reinterpret_cast<std::uintptr_t>(scratch) + before);
+    }
+    static const char* decline(const Gemm& op, const DeviceInfo& device) {
+        if (const char* why = kBy.decline(op, true, device)) return why;
+        const bool wide = of_remade(kBy.make(op, kNowhere).product, device).launch != kMma.launch;
+        return wide ? nullptr : kBy.decline(op, false, device);
+    }
+    static std::string describe(const Gemm& op, const DeviceInfo& device) {
+        const gemm::Remade made = kBy.make(op, kNowhere);
+        const Implementation<Gemm>& by = of_remade(made.product, device);
+        return std::string(name(made.product.b.dtype)) + " in " + std::to_string((made.bytes + 1023) / 1024) +
+               " KiB of scratch, then " + by.name + ": " + by.config(made.product, device);
+    }
+    // A library that times reads and writes memory; what only asks is content with an address.
+    static Readiness prepare(const Gemm& op, Context& context) {
+        const bool times = context.tuning() && !is_capturing(context.device(), context.stream());
+        const Gemm product = times ? in(op, context).product : kBy.make(op, kNowhere).product;
+        const auto& [by, said] = of_remade(product, context);
+        if (by.launch == of_remade(product, context.info()).launch) return said;
+        return {nullptr, by.launch == kMma.launch ? "here by mma_sync" : "here by wgmma"};
+    }
+    static void launch(const Gemm& op, Context& context) {
+        const Gemm product = in(op, context).product;
+        kBy.launch(op, product, context);
+        while (true) {
+            try {
+                return of_remade(product, context).first.launch(product, context);
+            } catch (const Refused&) {  // nothing was queued, and the library declines from now on
+            }
         }
     }
-}
+    static constexpr Implementation<Gemm> as(const char* name) {
+        return {name, decline, describe, launch, prepare};
+    }
+};
 
 // In the context's scratch memory, behind what the library asks of it for itself.
 gemm::Apart apart_in(const Gemm& op, Context& context) {
@@ -215,7 +237,7 @@ std::string describe_apart(const Gemm& op, const DeviceInfo& device) {
            std::to_string((parts.bytes + 1023) / 1024) + " KiB of scratch by " + kOfSums.name + ": " +
            kOfSums.config(parts.product, device);
 }
-// As prepare_unpacked. A context that leaves the library out, for its roundings, gets its sums all the same: those are of
+// As Remaking::prepare. A context that leaves the library out, for its roundings, gets its sums all the same: those are of
 // fp32. ("apart" is what it leaves out where no sum of the library's is wanted.)
 Readiness prepare_apart(const Gemm& op, Context& context) {
     if (kOfSums.prepare == nullptr) return {};
@@ -238,7 +260,8 @@ const RegisterImplementations<Gemm> kKernels{
      kCublaslt,
 #endif
      kWgmma,
-     {"unpacked", decline_unpacked, describe_unpacked, launch_unpacked, prepare_unpacked},
+     Remaking<kUnpacked>::as("unpacked"),
+     Remaking<kAligned>::as("aligned"),
      {"apart", decline_apart, describe_apart, launch_apart, prepare_apart},
      kMma,
      {"fma", never_decline, describe_fma, launch_fma}}};

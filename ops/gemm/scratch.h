@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/gemm/gemm.h"
 #include "weft/tensor.h"
 
 namespace weft::gemm {
@@ -23,5 +24,11 @@ inline Tensor in_scratch(const Tensor& like, DType dtype, std::int64_t stride, s
     }
     return t;
 }
+
+// What is left of a call once operands that nobody multiplies well as they are have been made anew in scratch memory.
+struct Remade {
+    Gemm product;
+    std::size_t bytes = 0;  // of scratch
+};
 
 }  // namespace weft::gemm

@@ -26,7 +26,7 @@ TEST(GemmUnpacked, LeavesAProductOfNumbers) {
         "up=fp4_e2m1[10,100] "
         "up_swizzled_scale=fp8_e4m3[128,8] bias=bf16[10] out=bf16[2,3,10]",
         [](const Gemm& op) {
-            const gemm::Unpacked made = gemm::unpacked(op, 512);
+            const gemm::Remade made = gemm::unpacked(op, 512);
             const Gemm& product = made.product;
             // Rows of 128 numbers, 2560 bytes a matrix.
             EXPECT_EQ(to_string(product.b), "bf16[10,100]{128,1}");
@@ -44,7 +44,7 @@ TEST(GemmUnpacked, LeavesAProductOfNumbers) {
         "a=fp4_e2m1[2,3,64] b=fp4_e2m1[5,64] a_group_scale=fp8_e4m3[2,3,4] b_swizzled_scale=ue8m0[128,4] "
         "out=fp16[2,3,5]",
         [](const Gemm& op) {
-            const gemm::Unpacked made = gemm::unpacked(op, 256);
+            const gemm::Remade made = gemm::unpacked(op, 256);
             EXPECT_EQ(to_string(made.product.a), "bf16[2,3,64]") << "a's dtype, where it has none of its own";
             EXPECT_EQ(to_string(made.product.b), "bf16[5,64]");
             // 640 bytes of b take three times 256.

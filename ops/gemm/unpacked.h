@@ -2,21 +2,16 @@
 // implementation computes. Plain C++, for launchers and tests alike.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/gemm/policy.h"
+#include "ops/gemm/scratch.h"
 
 namespace weft::gemm {
 
-// The call that is left once the codes are unpacked.
-struct Unpacked {
-    // Its operands, where they were codes, lie in scratch: rows of numbers at multiples of 128 bytes.
-    Gemm product;
-    std::size_t bytes = 0;  // of scratch
-};
+// What is left once the codes are unpacked: operands that were codes lie in scratch, rows of numbers at multiples of 128 bytes.
 // `scratch`: an address at a multiple of 256 bytes, of no memory where nothing is launched.
-Unpacked unpacked(const Gemm& op, std::uintptr_t scratch = 256);
+Remade unpacked(const Gemm& op, std::uintptr_t scratch = 256);
 
 // Microseconds of a card whose multiprocessors are an H200's: to unpack, and then to multiply; `wide`: on wgmma or by the
 // library. And of the product that mma_sync makes of the codes as they are.

@@ -1,8 +1,7 @@
 // gemm of weights that are unpacked before: which calls that is faster for.
-#include <algorithm>
-
-#include "ops/gemm/scratch.h"
 #include "ops/gemm/unpacked.h"
+
+#include <algorithm>
 
 namespace weft::gemm {
 namespace {
@@ -20,8 +19,8 @@ double elements(const Gemm& op) {
 
 }  // namespace
 
-Unpacked unpacked(const Gemm& op, std::uintptr_t scratch) {
-    Unpacked made{op};
+Remade unpacked(const Gemm& op, std::uintptr_t scratch) {
+    Remade made{op};
     const DType dtype = multiplied_as(op);
     for (Tensor Gemm::* operand : {&Gemm::b, &Gemm::up, &Gemm::a}) {
         const Tensor& codes = op.*operand;

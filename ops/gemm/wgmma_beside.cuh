@@ -13,27 +13,30 @@ template <WgmmaTile kTile>
 __device__ __forceinline__ int row_place(int token, int feature) {
     return token * kTile.warpgroup_features() + (feature ^ (token / 2 % 4 * 8));
 }
-// By the threads of a warpgroup: `count` tokens' rows, from `part` on, into the box.
+// By the threads of a warpgroup: `count` tokens' rows, from `part` on, into the box. A thread has four features of every so
+// many-th token, and asks for those of a few tokens at once.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void fill_rows(float* box, const RowsBeside& rows, const WgmmaArguments& args,
                                           const WgmmaPart& part, int count) {
-    constexpr int kFeatures = kTile.warpgroup_features(), kApart = 128 / kFeatures, kBatch = 4;
-    const int thread = static_cast<int>(threadIdx.x) % 128, feature = thread % kFeatures;
-    const int column = part.feature + feature;
+    constexpr int kFours = kTile.warpgroup_features() / 4, kApart = 128 / kFours, kBatch = 4;
+    const int thread = static_cast<int>(threadIdx.x) % 128, feature = thread % kFours * 4;
+    const int column = part.feature + feature, left = args.features - column;
 #pragma unroll 1
-    for (int token = thread / kFeatures; token < count; token += kApart * kBatch) {
-        unsigned bits[kBatch] = {};
+    for (int token = thread / kFours; token < count; token += kApart * kBatch) {
+        StoredFour fours[kBatch] = {};
 #pragma unroll
         for (int i = 0; i < kBatch; ++i) {
             const int row = part.token + token + i * kApart;
-            if (row >= args.tokens || column >= args.features) continue;
-            const int64_t begin = rows.offset(static_cast<unsigned>(row));
-            bits[i] = load_bits(rows.dtype, rows.data, begin + (rows.map.single ? 0 : column));
+            if (row < args.tokens && left > 0)
+                fours[i] = load_beside(rows, static_cast<unsigned>(row), column, left);
         }
 #pragma unroll
         for (int i = 0; i < kBatch; ++i) {
             const int at = token + i * kApart;
-            if (at < count) box[row_place<kTile>(at, feature)] = value_of(rows.dtype, bits[i]);
+            if (at >= count) break;
+            float4 values;
+            each_stored(rows.dtype, fours[i], [&](int j, float value) { (&values.x)[j] = value; });
+            *reinterpret_cast<float4*>(box + row_place<kTile>(at, feature)) = values;
         }
     }
 }

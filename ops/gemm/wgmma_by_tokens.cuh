@@ -202,7 +202,6 @@ __device__ __forceinline__ void finish_by_tokens(float (&sums)[kCount], const Wg
     kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2>(e.out_dtype, [&](auto* type) {
         stage_token_results<std::remove_pointer_t<decltype(type)>, kTile>(sums, door.box, warp);
     });
-    door.leave();
 }
 
 }  // namespace

@@ -105,12 +105,14 @@ __device__ __forceinline__ void store_words(char* out, int64_t stride, int width
     }
 }
 
-// The bytes before and behind the words of a panel's rows, at most six: eight lanes a row.
+// The bytes before and behind the words of a panel's rows, at most six: eight lanes a row, from row `first` on those that are
+// `step` apart.
 template <class Place>
-__device__ __forceinline__ void store_bytes(char* out, int64_t stride, int rows, int length, Place at) {
+__device__ __forceinline__ void store_bytes(char* out, int64_t stride, int first, int step, int rows,
+                                            int length, Place at) {
     const int lane = kit::lane_index();
 #pragma unroll 1
-    for (int row = lane / 8; row < rows; row += 4) {
+    for (int row = first + lane / 8; row < rows; row += step) {
         char* to = out + row * stride;
         const RowInWords in(to, length);
         const int byte = lane % 8 < in.before ? lane % 8 : lane % 8 + 4 * in.words;
@@ -118,12 +120,16 @@ __device__ __forceinline__ void store_bytes(char* out, int64_t stride, int rows,
     }
 }
 
-// Rows of results from a box to where rows begin at any byte, by a warp: `rows` of them, of `length` bytes, `stride` bytes apart
-// from `out` on; elements have `element` bytes.
+// Results from a warpgroup's box to where rows begin at any byte, which the copy engine does not write, by the warps that
+// compute: `rows` of them, of `length` bytes, `stride` bytes apart from `out` on; elements have `element` bytes. (The warp that
+// carries has registers for a few words at a time, and took twice as long as the products of a tile.)
 template <WgmmaTile kTile>
-__device__ __forceinline__ void store_rows(const char* box, int element, char* out, int64_t stride, int rows,
-                                           int length) {
+__device__ __forceinline__ void store_rows(const WgmmaDoor& door, int element, char* out, int64_t stride,
+                                           int rows, int length, int warp) {
+    constexpr int kWarps = 4, kWords = 8;
     const int width = kTile.panel_row_bytes(element);
+    const char* box = door.box;
+    door.meet();
     for (; length > 0; length -= width, out += width, box += width * kTile.warpgroup_tokens()) {
         const auto at = [&](int row, int byte) {
             return box +
@@ -131,8 +137,9 @@ __device__ __forceinline__ void store_rows(const char* box, int element, char* o
         };
         const int end = min(length, width);
 #pragma unroll 1
-        for (int row = 0; row < 8; ++row) store_words<4>(out, stride, width, row, rows, end, at);
-        store_bytes(out, stride, rows, end, at);
+        for (int row = warp; row < 8; row += kWarps)
+            store_words<kWords>(out, stride, width, row, rows, end, at);
+        store_bytes(out, stride, 4 * warp, 4 * kWarps, rows, end, at);
     }
 }
 

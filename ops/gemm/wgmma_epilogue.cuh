@@ -262,7 +262,6 @@ __device__ __forceinline__ void finish_sums(float (&sums)[kCount], const WgmmaAr
     kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2>(e.out_dtype, [&](auto* type) {
         stage_results<std::remove_pointer_t<decltype(type)>, kTile>(sums, door.box, warp);
     });
-    door.leave();
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// A warp carries residuals and results of a warpgroup between memory and its box.
+// A warp carries residuals and results of a warpgroup between memory and its box; those alone that the copy engine moves.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void carry_tiles(const WgmmaDoor& door, WgmmaTiles<kTile> tiles,
                                             const WgmmaMaps& maps, int group) {
@@ -34,16 +34,7 @@ __device__ __forceinline__ void carry_tiles(const WgmmaDoor& door, WgmmaTiles<kT
         __syncwarp();
         door.open();
         door.await();
-        if (!tiles.args.out_copied) {
-            const WgmmaArguments& args = tiles.args;
-            const int64_t stride = args.epilogue.out_stride * args.out_bytes;
-            store_rows<kTile>(
-                door.box, args.out_bytes,
-                static_cast<char*>(args.epilogue.out) + part.token * stride + part.feature * args.out_bytes,
-                stride, min(kTile.warpgroup_tokens(), args.tokens - part.token),
-                min(kTile.warpgroup_features(), args.features - part.feature) * args.out_bytes);
-            __syncwarp();
-        } else if (kit::elect_one()) {
+        if (tiles.args.out_copied && kit::elect_one()) {
             door.each_panel<kTile>(tiles.args.out_bytes, part, [&](char* panel, const int (&at)[2]) {
                 kit::tma_store<2>(maps.out, panel, at);
             });
@@ -51,6 +42,18 @@ __device__ __forceinline__ void carry_tiles(const WgmmaDoor& door, WgmmaTiles<kT
         }
     }
     if (kit::elect_one()) kit::bulk_wait<0>();
+}
+
+// Results whose rows the copy engine does not write (store_rows).
+template <WgmmaTile kTile>
+__device__ __forceinline__ void store_part(const WgmmaDoor& door, const WgmmaArguments& args,
+                                           const WgmmaPart& part, int warp) {
+    const int64_t stride = args.epilogue.out_stride * args.out_bytes;
+    store_rows<kTile>(
+        door, args.out_bytes,
+        static_cast<char*>(args.epilogue.out) + part.token * stride + part.feature * args.out_bytes, stride,
+        min(kTile.warpgroup_tokens(), args.tokens - part.token),
+        min(kTile.warpgroup_features(), args.features - part.feature) * args.out_bytes, warp);
 }
 
 // What blocks that share a tile along k make of its sums, together; by the threads that compute.
@@ -112,6 +115,8 @@ __device__ __forceinline__ void compute_tiles(const WgmmaShared<kTile>& shared, 
             finish_sums<kTile, sizeof(A) == 1>(sums, args, scales, terms, door, warp, parity,
                                                [&] { return tiles.part(group); });
         }
+        if (!args.out_copied) store_part<kTile>(door, args, tiles.part(group), warp);
+        door.leave();
     }
 }
 

@@ -39,6 +39,8 @@ TEST(GroupedGemmWgmma, SaysWhatItTakes) {
                  "out=bf16[20,16]",
              "a=fp8_e4m3[20,256] b=fp8_e4m3[3,16,256]" + ends +
                  "a_group_scale=fp32[20,2]{1,20} b_block_scale=fp32[3,1,2] out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}" + ends + "out=bf16[20,16]",
+             "a=fp16[3,20,64] b=fp16[3,15,64]{2048,1,24}" + counts + "bias=fp16[3,15] out=bf16[3,20,15]",
              std::string("a=bf16[20,8] b=bf16[1,8,8] group_ends=int32[1] out=bf16[20,8]"),
          })
         EXPECT_EQ(reason(operands), "accepts") << operands;
@@ -53,7 +55,15 @@ TEST(GroupedGemmWgmma, SaysWhatItTakes) {
              "a=bf16[20,64]+1 b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
              "a=bf16[20,64]{549755813888,1} b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
              "a=bf16[20,64]{32,1} b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}" + ends + "out=bf16[20,16]",
+             // n contiguous: of fp8, with up, at places or over rows that the copy engine does not read.
+             "a=fp8_e4m3[20,64] b=fp8_e4m3[3,16,64]{1024,1,16}" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16} up=bf16[3,16,64]{1024,1,16}" + ends +
+                 "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}+1" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1280,1,20}" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1028,1,16}" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,8}" + ends + "out=bf16[20,16]",
+             "a=bf16[20,64] b=bf16[3,16,64]{2048,2,32}" + ends + "out=bf16[20,16]",
              "a=bf16[20,64] b=bf16[3,16,64]{1028,64,1}" + ends + "out=bf16[20,16]",
              "a=bf16[20,64] b=bf16[3,16,64]{0,64,1}" + ends + "out=bf16[20,16]",
              "a=bf16[20,64] b=bf16[3,16,64] up=bf16[3,16,64]+4" + ends + "out=bf16[20,16]",
@@ -178,6 +188,29 @@ TEST(GroupedGemmWgmma, MoreTilesThanBlocksAndMoreStepsThanStages) {
         "");
     // More tokens than are computed together: the weights come again.
     expect_right("a=bf16[2500,16] b=bf16[1,16,16] group_ends=int32[1] out=bf16[2500,16]", "");
+}
+
+// Weights of n contiguous: in pairs and alone, by every width that has a kernel, of more steps than stages, whose last one and
+// whose last features are not whole.
+TEST(GroupedGemmWgmma, WeightsOfContiguousFeatures) {
+    const auto line = [](const char* dtype, int m, int n, int k) {
+        const int stride = (n + 7) / 8 * 8;
+        return fmt::format(
+            "a={0}[{1},{2}]{{{3},1}} b={0}[2,{4},{2}]{{{5},1,{6}}} group_ends=int32[2] out={0}[{1},{4}]",
+            dtype, m, k, (k + 7) / 8 * 8, n, stride * k, stride);
+    };
+    expect_right(line("bf16", 1024, 128, 72), "128x256 tiles, 3 stages, single blocks, n contiguous");
+    expect_right(line("fp16", 512, 128, 72), "128x128 tiles, 6 stages, single blocks, n contiguous");
+    expect_right(line("bf16", 256, 128, 72), "128x64 tiles, 8 stages, single blocks, n contiguous");
+    expect_right(line("bf16", 512, 512, 72), "128x256 tiles, 3 stages, pairs of blocks, n contiguous");
+    expect_right(line("fp16", 384, 512, 72), "n contiguous");  // where tiles of 192 tokens have none
+    expect_right(line("bf16", 100, 8, 8), "n contiguous");
+    expect_right(line("bf16", 100, 71, 650), "n contiguous");
+    expect_right(
+        "a=bf16[3,70,72] b=bf16[3,136,72]{9792,1,136} counts=int32[3] bias=bf16[3,136] out=bf16[3,70,136] "
+        "activation=silu",
+        "n contiguous");
+    expect_right(line("bf16", 200, 200, 130), "n contiguous", Values::special);
 }
 
 // The copy engine writes rows of whole 16 bytes at such places; a warp stores all others.

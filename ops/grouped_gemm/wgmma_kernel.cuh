@@ -44,6 +44,15 @@ struct GroupedTiles {
         const WgmmaPart first = origin();
         return {first.feature + group * kTile.warpgroup_features(), first.token};
     }
+    // Where a warpgroup's results begin in memory, and how many columns of them there are.
+    __device__ __forceinline__ uint16_t* out_of(const WgmmaPart& part) const {
+        const Epilogue& e = args.first.epilogue;
+        return static_cast<uint16_t*>(e.out) + at.group * args.apart.out + part.token * e.out_stride +
+               part.feature;
+    }
+    __device__ __forceinline__ int columns_of(const WgmmaPart& part) const {
+        return min(kTile.warpgroup_features(), args.first.features - part.feature);
+    }
     // Which matrix of a and of out has the rows.
     __device__ __forceinline__ int matrix() const { return args.rows.apart ? at.group : 0; }
     // Are the weights read at one time, and then done with?
@@ -144,14 +153,10 @@ __device__ __forceinline__ void take_groups(const WgmmaDoor& door, GroupedTiles<
         __syncwarp();
         door.open();
         door.await();
-        if (rows < kTile.tokens || !args.out_copied) {
-            uint16_t* out = static_cast<uint16_t*>(args.epilogue.out) +
-                            tiles.at.group * tiles.args.apart.out + part.token * args.epilogue.out_stride +
-                            part.feature;
-            const int columns = min(kTile.warpgroup_features(), args.features - part.feature);
-            args.out_copied ? store_whole_rows<kTile>(door.box, out, args.epilogue.out_stride, rows, columns)
-                            : store_rows<kTile>(door.box, 2, reinterpret_cast<char*>(out),
-                                                args.epilogue.out_stride * 2, rows, columns * 2);
+        if (!args.out_copied) continue;
+        if (rows < kTile.tokens) {
+            store_whole_rows<kTile>(door.box, tiles.out_of(part), args.epilogue.out_stride, rows,
+                                    tiles.columns_of(part));
         } else if (kit::elect_one()) {
             kit::tma_store<3>(maps.out, door.box, {part.feature, part.token, matrix});
             kit::bulk_commit();
@@ -182,6 +187,13 @@ __device__ __forceinline__ void compute_groups(const WgmmaShared<kTile>& shared,
             multiply_tile<T, T>(sums, shared, item, args.steps, args.cluster, group);
         }
         finish_sums<kTile, false>(sums, args, kNone, terms, door, warp, 0, [] { return WgmmaPart{}; });
+        if (!args.out_copied) {
+            const WgmmaPart part = tiles.part(group);
+            store_rows<kTile>(door, 2, reinterpret_cast<char*>(tiles.out_of(part)),
+                              args.epilogue.out_stride * 2, min(kTile.tokens, tiles.at.end - part.token),
+                              2 * tiles.columns_of(part), warp);
+        }
+        door.leave();
     }
 }
 
