@@ -129,8 +129,8 @@ const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
     if (const char* why = dtype_limits(op, device)) return why;
     if (const char* why = layout_limits(op, p)) return why;
     if (const char* why = slow_rows(op, p, device)) return why;
-    if (const char* why = slow_operands(op, device)) return why;
-    return size_limits(op, p, device);
+    if (const char* why = size_limits(op, p, device)) return why;
+    return slow_operands(op, device);
 }
 
 #if !WEFT_HAS_CUBLASLT

@@ -179,7 +179,8 @@ TEST(GroupedGemm, MmaSyncIsAskedForWhatWgmmaDeclines) {
                 HasSubstr("mma_sync: 64x64 tn"));
     EXPECT_THAT(on("a=bf16[64,60] b=bf16[4,60,60] group_ends=int32[4] out=bf16[64,60]"),
                 HasSubstr("mma_sync: 16x64 tn"));
-    EXPECT_THAT(on("a=bf16[999,64] b=bf16[4,64,64]{4096,1,64} group_ends=int32[4] out=bf16[999,64]"),
+    EXPECT_THAT(on("a=bf16[999,64] b=bf16[4,64,64]{4096,1,64} up=bf16[4,64,64]{4096,1,64} "
+                   "group_ends=int32[4] out=bf16[999,64]"),
                 HasSubstr("mma_sync: 64x64 nn"));
     EXPECT_THAT(on("a=bf16[8192,512] b=bf16[4,4096,512] group_ends=int32[4] out=bf16[8192,4096]", "a100"),
                 HasSubstr("mma_sync: 128x128 tn"));

@@ -140,7 +140,7 @@ __device__ __forceinline__ void store_whole_rows(const char* box, uint16_t* out,
     }
 }
 
-// A warp takes the results of a warpgroup. Whole tiles are the copy engine's, where it can write rows of out; of the last of a
+// A warp takes the results of a warpgroup, where the copy engine can write rows of out. Whole tiles are its; of the last of a
 // group, behind which the next group's rows may lie, the warp itself stores the group's own.
 template <WgmmaTile kTile>
 __device__ __forceinline__ void take_groups(const WgmmaDoor& door, GroupedTiles<kTile> tiles,

@@ -118,6 +118,9 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
                         alone ? op.mod_shift : op.bias))
         problem.form = {.uniform = true, .bias = !kernels.plain, .fp8 = false, .wide = true};
     if (!problem.form.uniform) problem.form = side_form(op, kernels, problem, by);
+    // An octet of fp32 is two stores, each of half of every 32 bytes that a warp writes: these then go to L2 twice.
+    if (problem.form.bare && (op.out.dtype == DType::fp32 || (op.out2 && op.out2.dtype == DType::fp32)))
+        problem.piece = std::min(problem.piece, 4);
     return problem;
 }
 

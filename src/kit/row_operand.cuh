@@ -256,7 +256,8 @@ struct RowPart {
 };
 
 // V vectors of an operand that is stored as T, as they came from memory. kHeld are held at a time: where these are
-// fewer, what has been used makes room (pass).
+// fewer, what has been used makes room (pass); where none is, each is read where it is used, which is soon done for a row that
+// all share, in a cache.
 template <class T, int N, int V, int kHeld = V>
 class RowSlice {
     static_assert(V > 0);
@@ -283,6 +284,8 @@ class RowSlice {
     __device__ __forceinline__ void load_or(float fill, const RowPart& part, const RowOperand& from) {
         if (from.data != nullptr) return load(part, from);
         from_ = nullptr;
+        fill_ = fill;
+        if constexpr (kHeld == 0) return;
         Vec<T, N> padding;
 #pragma unroll
         for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
@@ -290,8 +293,20 @@ class RowSlice {
     }
 
     __device__ __forceinline__ void get(int v, float (&to)[N]) const {
+        static_assert(kHeld > 0);
         if constexpr (fills_registers(V)) return to_floats(as_vector<T, N>(opaque(held_[place(v)])), to);
         to_floats(as_vector<T, N>(held_[place(v)]), to);
+    }
+    // The same of any slice.
+    __device__ __forceinline__ void get(const RowPart& part, int v, float (&to)[N]) const {
+        if constexpr (kHeld > 0) {
+            get(v, to);
+        } else if (from_ != nullptr) {
+            to_floats(as_vector<T, N>(load_words<N>(from_ + part.index<N>(v))), to);
+        } else {
+#pragma unroll
+            for (float& value : to) value = fill_;
+        }
     }
 
     // Slot v has been used: its place is for the slot kHeld later or, where all are used `again`, for the first ones.
@@ -308,8 +323,9 @@ class RowSlice {
    private:
     static constexpr int place(int v) { return kHeld < V ? v % kHeld : v; }
 
-    Words<T, N> held_[kHeld];
+    Words<T, N> held_[kHeld > 0 ? kHeld : 1];
     const T* from_ = nullptr;
+    float fill_ = 0;
 };
 
 }  // namespace weft::inline WEFT_TARGET::kit
