@@ -31,5 +31,7 @@ double unaligned_cost(const Gemm& op, InPlace by, const DeviceInfo& device);
 // Why not; null where the call is taken. `wide`: whether wgmma or the library takes the product of the copies. `instead`: who
 // would multiply otherwise.
 const char* aligned_decline(const Gemm& op, bool wide, InPlace instead, const DeviceInfo& device);
+// Why the library, which would take the call, leaves it to `aligned`; null where it does not.
+const char* left_to_aligned(const Gemm& op, bool wide, const DeviceInfo& device);
 
 }  // namespace weft::gemm

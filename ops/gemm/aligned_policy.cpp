@@ -100,4 +100,9 @@ const char* aligned_decline(const Gemm& op, bool wide, InPlace instead, const De
     return nullptr;
 }
 
+const char* left_to_aligned(const Gemm& op, bool wide, const DeviceInfo& device) {
+    if (aligned_decline(op, wide, InPlace::library, device) != nullptr) return nullptr;
+    return "its kernels for rows of operands of no whole 16 bytes are slow, and their copies are soon made";
+}
+
 }  // namespace weft::gemm

@@ -111,15 +111,6 @@ const char* slow_rows(const Gemm& op, const Problem& p, const DeviceInfo& device
     return "its kernels for rows of out of no whole 16 bytes are slow, and wgmma takes them";
 }
 
-// Nor where rows of operands are none, of which copies are worth making (aligned).
-const char* slow_operands(const Gemm& op, const DeviceInfo& device) {
-    if (aligned_decline(op, true, InPlace::library, device) != nullptr) return nullptr;
-    const Gemm product = aligned(op).product;
-    if (wgmma_decline(product, device) != nullptr && cublaslt_limits(product, device) != nullptr)
-        return nullptr;
-    return "its kernels for rows of operands of no whole 16 bytes are slow, and their copies are soon made";
-}
-
 }  // namespace
 
 const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
@@ -129,8 +120,7 @@ const char* cublaslt_limits(const Gemm& op, const DeviceInfo& device) {
     if (const char* why = dtype_limits(op, device)) return why;
     if (const char* why = layout_limits(op, p)) return why;
     if (const char* why = slow_rows(op, p, device)) return why;
-    if (const char* why = size_limits(op, p, device)) return why;
-    return slow_operands(op, device);
+    return size_limits(op, p, device);
 }
 
 #if !WEFT_HAS_CUBLASLT

@@ -184,10 +184,13 @@ struct Remaking {
         const void* scratch = context.scratch(before + asked.bytes);
         return kBy.make(op, reinterpret_cast<std::uintptr_t>(scratch) + before);
     }
+    // Whether a fast one takes what is left of a call that would be taken then.
+    static bool wide(const Gemm& op, const DeviceInfo& device) {
+        return of_remade(kBy.make(op, kNowhere).product, device).launch != kMma.launch;
+    }
     static const char* decline(const Gemm& op, const DeviceInfo& device) {
         if (const char* why = kBy.decline(op, true, device)) return why;
-        const bool wide = of_remade(kBy.make(op, kNowhere).product, device).launch != kMma.launch;
-        return wide ? nullptr : kBy.decline(op, false, device);
+        return wide(op, device) ? nullptr : kBy.decline(op, false, device);
     }
     static std::string describe(const Gemm& op, const DeviceInfo& device) {
         const gemm::Remade made = kBy.make(op, kNowhere);
@@ -217,6 +220,18 @@ struct Remaking {
         return {name, decline, describe, launch, prepare};
     }
 };
+
+#if !defined(WEFT_EMULATOR)
+// The library as one of the list: of what it takes, it leaves to `aligned` what that is faster for.
+const char* decline_cublaslt(const Gemm& op, const DeviceInfo& device) {
+    const char* why = gemm::cublaslt_limits(op, device);
+    if (why == nullptr && gemm::left_to_aligned(op, true, device) != nullptr)
+        why = gemm::left_to_aligned(op, Remaking<kAligned>::wide(op, device), device);
+    return why != nullptr ? why : gemm::cublaslt_decline(op, device);
+}
+constexpr Implementation<Gemm> kListedCublaslt{"cublaslt", decline_cublaslt, gemm::cublaslt_config,
+                                               gemm::cublaslt_launch, gemm::cublaslt_prepare};
+#endif
 
 // In the context's scratch memory, behind what the library asks of it for itself.
 gemm::Apart apart_in(const Gemm& op, Context& context) {
@@ -257,7 +272,7 @@ const RegisterImplementations<Gemm> kKernels{
     kit::kTarget,
     {{"skinny", gemm::skinny_decline, describe_skinny, launch_gemm_skinny},
 #if !defined(WEFT_EMULATOR)
-     kCublaslt,
+     kListedCublaslt,
 #endif
      kWgmma,
      Remaking<kUnpacked>::as("unpacked"),

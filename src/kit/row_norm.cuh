@@ -88,77 +88,57 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
     });
 }
 
-// What a thread reads of an operand beside its row where it needs it, piece by piece: it is soon there, from a cache, and takes
-// no register before.
-template <int kPiece>
-class PieceReader {
-   public:
-    template <class Part>
-    __device__ __forceinline__ PieceReader(const Part& part, const RowOperand& operand) : operand_(operand) {
-        if (operand.data == nullptr || !part.present) return;
-        const int bytes = operand.dtype == DType::fp32 ? 4 : 2;
-        const std::int64_t begin = part.offset(operand);
-        from_ = operand.single ? static_cast<const char*>(operand.data) + begin * bytes
-                               : part.template origin_of<kPiece>(operand.data, begin, bytes);
-    }
-    // y of a piece becomes f(y, operand), where the operand is there.
-    template <class F>
-    __device__ __forceinline__ void combine(int index, float (&y)[kPiece], F f) const {
-        if (operand_.data == nullptr) return;
-        with_wide_type(operand_.dtype, [&](auto* type) {
-            using T = std::remove_pointer_t<decltype(type)>;
-            const T* from = reinterpret_cast<const T*>(from_);
-            if (operand_.single) [[unlikely]] {
-                const float one = to_float(*from);
-#pragma unroll
-                for (float& value : y) value = f(value, one);
-                return;
-            }
-            float other[kPiece];
-            to_floats(as_vector<T, kPiece>(load_words<kPiece>(from + index)), other);
-#pragma unroll
-            for (int i = 0; i < kPiece; ++i) y[i] = f(y[i], other[i]);
-        });
-    }
-
-   private:
-    const RowOperand& operand_;
-    const char* from_ = nullptr;
-};
-
-// Of any rows without a gate, outputs of 16 bits or fp32. Of each output, for what is made of the row again is soon made.
-template <int N, int V, class Form, class Statistics>
-__device__ __forceinline__ void normalise_bare(const ModulatedNorm& p, Statistics statistics) {
-    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
-    AnyRow<N, V, true> row(group, p.shape, nullptr);
-    row.load(p.in, [] {});
-    group.begin();
-    const Moments m = statistics(row, group, [] {});
+// What a modulation makes of `y`, for each output that there is, by one copy of the code for all that modulates. `z` and
+// `held` are free, or `ahead` says that `held` is asked for the last output's scale.
+template <class Side, class Part>
+__device__ __forceinline__ void store_modulated(const Part& part, const ModulatedNorm& p, const Side& y,
+                                                Side& z, Side& held, bool ahead) {
     // The second first, whose operands out may be the memory of.
 #pragma unroll 1
     for (int output = p.outputs - 1; output >= 0; --output) {
         const RowAffine& map = p.maps[output + 1];
         const RowOperand& to = output == 0 ? p.to.out : p.second.out;
-        const auto& part = row.part;
-        const PieceReader<N> weight(part, p.weight.scale), bias(part, p.weight.shift), scale(part, map.scale),
-            shift(part, map.shift);
-        char* const out =
-            part.template origin_of<N>(to.data, part.offset(to), to.dtype == DType::fp32 ? 4 : 2);
-        part.template each<N, V * kOctet / N>([&](int piece, int index) {
-            float y[N];
-            row.values().get(piece, y);
-#pragma unroll
-            for (float& value : y) value = (value - m.shift) * m.scale;
-            weight.combine(index, y, [&](float a, float w) { return a * (w + p.weight.offset); });
-            bias.combine(index, y, [](float a, float b) { return a + b; });
-            scale.combine(index, y, [&](float a, float s) { return a * (s + map.offset); });
-            shift.combine(index, y, [](float a, float b) { return a + b; });
-            with_wide_type(to.dtype, [&](auto* type) {
-                using T = std::remove_pointer_t<decltype(type)>;
-                store_aligned(reinterpret_cast<T*>(out) + index, from_floats<T>(y));
-            });
-        });
+        z = y;
+#pragma unroll 1
+        for (int step = 0; step < 2; ++step) {
+            const RowOperand& operand = step == 0 ? map.scale : map.shift;
+            if (operand.data == nullptr) continue;
+            if (!ahead) held.load_or(0.0f, part, operand);
+            ahead = false;
+            held.widen(operand);
+            if (step == 0) {
+                z.combine(held, [&](float a, float s) { return a * (s + map.offset); });
+            } else {
+                z.combine(held, [](float a, float b) { return a + b; });
+            }
+        }
+        store_wide(part, to, part.offset(to), z);
     }
+}
+
+// Of any rows without a gate, outputs of 16 bits or fp32. A modulation takes the registers that weight and bias had.
+template <int N, int V, class Form, class Statistics>
+__device__ __forceinline__ void normalise_bare(const ModulatedNorm& p, Statistics statistics) {
+    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    const bool biased = p.weight.shift.data != nullptr;
+    // While the threads wait for each other, what comes after the weight is on its way.
+    const RowOperand& next = biased || !p.modulated ? p.weight.shift : p.maps[p.outputs].scale;
+    const bool asked = next.data != nullptr;
+    SideSlice<V, N> weight, held;
+    AnyRow<N, V, true> row(group, p.shape, nullptr);
+    row.load(p.in, [&] { weight.load_or(p.weight.no_scale(), row.part, p.weight.scale); });
+    group.begin();
+    const Moments m = statistics(row, group, [&] {
+        if (asked) held.load_or(-0.0f, row.part, next);
+    });
+    auto& y = row.values();
+    weight.widen(p.weight.scale);
+    if (p.weight.offset != 0.0f) weight.change([&](float w) { return w + p.weight.offset; });
+    y.combine(weight, [&](float x, float w) { return (x - m.shift) * m.scale * w; });
+    if (biased) y.combine(held.widen(p.weight.shift), [](float a, float b) { return a + b; });
+    if (p.modulated) return store_modulated(row.part, p, y, weight, held, asked && !biased);
+    if (p.second.out.data != nullptr) store_wide(row.part, p.second.out, row.part.offset(p.second.out), y);
+    store_wide(row.part, p.to.out, row.part.offset(p.to.out), y);
 }
 
 // The map of a mixed row's chunk: (x − shift) · scale, and then affine maps whose operands come one after the other.

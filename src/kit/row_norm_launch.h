@@ -118,8 +118,11 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
                         alone ? op.mod_shift : op.bias))
         problem.form = {.uniform = true, .bias = !kernels.plain, .fp8 = false, .wide = true};
     if (!problem.form.uniform) problem.form = side_form(op, kernels, problem, by);
-    // An octet of fp32 is two stores, each of half of every 32 bytes that a warp writes: these then go to L2 twice.
-    if (problem.form.bare && (op.out.dtype == DType::fp32 || (op.out2 && op.out2.dtype == DType::fp32)))
+    // An octet of fp32 is two stores, each of half of every 32 bytes that a warp writes: these go to L2 twice, which many wait
+    // for.
+    constexpr std::int64_t kMany = std::int64_t{1} << 21;
+    const bool wide_out = op.out.dtype == DType::fp32 || (op.out2 && op.out2.dtype == DType::fp32);
+    if (problem.form.bare && wide_out && problem.rows * problem.dim >= kMany)
         problem.piece = std::min(problem.piece, 4);
     return problem;
 }

@@ -321,9 +321,10 @@ class RowSlice {
     __device__ __forceinline__ void put(int v, const Words<T, N>& words) { held_[v] = words; }
 
    private:
-    static constexpr int place(int v) { return kHeld < V ? v % kHeld : v; }
+    static constexpr int kPlaces = kHeld > 0 ? kHeld : 1;
+    static constexpr int place(int v) { return kHeld < V ? v % kPlaces : v; }
 
-    Words<T, N> held_[kHeld > 0 ? kHeld : 1];
+    Words<T, N> held_[kPlaces];
     const T* from_ = nullptr;
     float fill_ = 0;
 };

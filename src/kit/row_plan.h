@@ -158,9 +158,10 @@ constexpr int row_squad(int piece, int vectors) { return vectors == 4 ? 32 : pie
 // How many outputs such a kernel makes of a row: of a second there must be room beside what both are made of.
 constexpr int beside_outputs(int vectors) { return vectors <= 2 ? 2 : 1; }
 constexpr int row_threads(int vectors, const RowForm& form) {
-    if (!form.uniform) return 512;                    // which leaves 128
-    if (form.bare) return vectors == 4 ? 896 : 1024;  // which leave 72 and 64 registers
-    if (form.any) return vectors == 1 ? 768 : 640;    // which leave 80 and 96
+    if (!form.uniform) return 512;  // which leaves 128
+    if (form.bare)
+        return vectors == 1 ? 1024 : vectors == 2 ? 768 : 512;  // which leave 64, 80 and 128 registers
+    if (form.any) return vectors == 1 ? 768 : 640;              // which leave 80 and 96
     if (form.beside) return vectors == 1 ? 1024 : vectors == 2 ? 768 : 640;  // which leave 64, 80 and 96
     if (form.wide) return vectors == 4 ? 640 : 1024;                         // which leave 48 and 64
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
@@ -169,7 +170,7 @@ constexpr int row_threads(int vectors, const RowForm& form) {
 }
 constexpr int row_registers(int vectors, const RowForm& form) {
     if (!form.uniform) return 128;
-    if (form.bare) return vectors == 4 ? 72 : vectors == 2 ? 64 : 56;
+    if (form.bare) return vectors == 1 ? 64 : vectors == 2 ? 80 : 128;
     if (form.any) return vectors == 1 ? 80 : 96;
     if (form.beside) return vectors == 1 ? 64 : vectors == 2 ? 80 : 96;
     if (form.wide) return vectors == 4 ? 48 : 64;
