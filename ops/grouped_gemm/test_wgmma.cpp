@@ -39,8 +39,6 @@ TEST(GroupedGemmWgmma, SaysWhatItTakes) {
                  "out=bf16[20,16]",
              "a=fp8_e4m3[20,256] b=fp8_e4m3[3,16,256]" + ends +
                  "a_group_scale=fp32[20,2]{1,20} b_block_scale=fp32[3,1,2] out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}" + ends + "out=bf16[20,16]",
-             "a=fp16[3,20,64] b=fp16[3,15,64]{2048,1,24}" + counts + "bias=fp16[3,15] out=bf16[3,20,15]",
              std::string("a=bf16[20,8] b=bf16[1,8,8] group_ends=int32[1] out=bf16[20,8]"),
          })
         EXPECT_EQ(reason(operands), "accepts") << operands;
@@ -55,18 +53,6 @@ TEST(GroupedGemmWgmma, SaysWhatItTakes) {
              "a=bf16[20,64]+1 b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
              "a=bf16[20,64]{549755813888,1} b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
              "a=bf16[20,64]{32,1} b=bf16[3,16,64]" + ends + "out=bf16[20,16]",
-             // n contiguous: of fp8, with up, at places or over rows that the copy engine does not read.
-             "a=fp8_e4m3[20,64] b=fp8_e4m3[3,16,64]{1024,1,16}" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16} up=bf16[3,16,64]{1024,1,16}" + ends +
-                 "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}+1" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1280,1,20}" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1028,1,16}" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1024,1,8}" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{2048,2,32}" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{1028,64,1}" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64]{0,64,1}" + ends + "out=bf16[20,16]",
-             "a=bf16[20,64] b=bf16[3,16,64] up=bf16[3,16,64]+4" + ends + "out=bf16[20,16]",
              "a=bf16[3,20,64]{1284,64,1} b=bf16[3,16,64]" + counts + "out=bf16[3,20,16]",
          })
         EXPECT_THAT(reason(operands), HasSubstr("k contiguous, 16-byte aligned")) << operands;
@@ -91,6 +77,27 @@ TEST(GroupedGemmWgmma, SaysWhatItTakes) {
     EXPECT_EQ(reason("a=bf16[3,20,64] b=bf16[3,16,64]" + counts + "out=bf16[3,20,16]{324,16,1}"), "accepts");
     EXPECT_THAT(reason("a=bf16[20,64] b=bf16[3,7,64] up=bf16[3,7,64]" + ends + "out=bf16[20,7]"),
                 HasSubstr("by eight"));
+}
+
+// Of 16 bits, without up, and at places and over rows that the copy engine reads.
+TEST(GroupedGemmWgmma, TakesWeightsOfContiguousFeatures) {
+    const std::string ends = " group_ends=int32[3] out=bf16[20,16]";
+    EXPECT_EQ(reason("a=bf16[20,64] b=bf16[3,16,64]{1024,1,16}" + ends), "accepts");
+    EXPECT_EQ(reason("a=fp16[3,20,64] b=fp16[3,15,64]{2048,1,24} counts=int32[3] bias=fp16[3,15] "
+                     "out=bf16[3,20,15]"),
+              "accepts");
+    for (const char* weights : {
+             "fp8_e4m3[3,16,64]{1024,1,16}",
+             "bf16[3,16,64]{1024,1,16} up=bf16[3,16,64]{1024,1,16}",
+             "bf16[3,16,64]{1024,1,16}+1",
+             "bf16[3,16,64]{1280,1,20}",
+             "bf16[3,16,64]{1028,1,16}",
+             "bf16[3,16,64]{1024,1,8}",
+             "bf16[3,16,64]{2048,2,32}",
+         }) {
+        const std::string a = weights[0] == 'f' ? "a=fp8_e4m3[20,64] b=" : "a=bf16[20,64] b=";
+        EXPECT_THAT(reason(a + weights + ends), HasSubstr("k contiguous, 16-byte aligned")) << weights;
+    }
 }
 
 std::string planned(const std::string& operands) {

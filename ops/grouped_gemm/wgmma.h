@@ -11,10 +11,9 @@ namespace weft::grouped {
 // The widths of tiles that kernels are compiled for, in tokens; each gated or not, with scales within the sum or not.
 inline constexpr int kTileTokens[] = {256, 192, 128, 64};
 // Of these are compiled, gated or not: where scales change within the sum those of no more than 128 tokens, for a thread has
-// the products of a stage in one part; with weights of n contiguous three widths, neither gated nor scaled.
+// the products of a stage in one part. And three with weights of n contiguous, which are neither gated nor scaled.
 constexpr bool is_compiled(const gemm::WgmmaTile& tile) {
-    if (tile.across) return !tile.gated && !tile.scaled && tile.tokens != 192;
-    return !tile.scaled || tile.tokens <= 128;
+    return tile.across ? tile.tokens != 192 : !tile.scaled || tile.tokens <= 128;
 }
 
 // Why not wgmma; null where it takes the call.
