@@ -3,7 +3,6 @@
 
 #include "kit/mma_tile.cuh"
 #include "kit/ptx/cp_async.cuh"
-#include "kit/ptx/cp_async_part.cuh"
 #include "ops/gemm/packed.cuh"
 #include "ops/gemm/parked.cuh"
 #include "ops/gemm/scales.cuh"
@@ -87,13 +86,12 @@ __device__ __forceinline__ Place place_of(const MmaArguments& args, int tile) {
     return {int64_t{at.row} * Shape::kRows, int64_t{at.column} * out_columns<Shape>(args)};
 }
 
-// 16 bytes, of which `valid` are a row's, in pieces of as many as their address is a multiple of; zeros beyond the row.
+// 16 bytes in pieces of as many as their address is a multiple of.
 template <int Bytes>
-__device__ __forceinline__ void copy_units(char* to, const char* from, int valid) {
+__device__ __forceinline__ void copy_units(char* to, const void* from, bool valid) {
 #pragma unroll
     for (int i = 0; i < 16; i += Bytes) {
-        const int part = max(0, min(valid - i, Bytes));
-        kit::cp_async_part<Bytes>(to + i, from + (part > 0 ? i : 0), part);
+        kit::cp_async<Bytes>(to + i, static_cast<const char*>(from) + (valid ? i : 0), valid);
     }
 }
 
@@ -105,12 +103,10 @@ __device__ __forceinline__ void load_chunk(char* to, const Operand& from, int64_
     const int64_t left = row < from.rows ? from.length - at : 0;
     const Word* source =
         static_cast<const Word*>(from.data) + (left > 0 ? row * from.stride + at * from.step : 0);
-    if (from.unit > 0) {
-        const int valid =
-            static_cast<int>(max(int64_t{0}, min(left, int64_t{kCount}))) * static_cast<int>(sizeof(Word));
-        const char* bytes = reinterpret_cast<const char*>(source);
-        if (from.unit == 16) return kit::cp_async_part<16>(to, bytes, valid);
-        return from.unit == 8 ? copy_units<8>(to, bytes, valid) : copy_units<4>(to, bytes, valid);
+    if (from.unit > 0 && (left <= 0 || left >= kCount)) {
+        if (from.unit == 16) return kit::cp_async_16(to, source, left > 0);
+        from.unit == 8 ? copy_units<8>(to, source, left > 0) : copy_units<4>(to, source, left > 0);
+        return;
     }
     alignas(16) Word words[kCount];  // all are asked for before any is stored
 #pragma unroll
