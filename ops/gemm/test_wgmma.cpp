@@ -82,7 +82,8 @@ TEST(GemmWgmma, IsAskedAfterSkinnyAndTheLibraryAndBeforeMmaSync) {
         EXPECT_EQ(names.front(), "skinny");
         names.erase(names.begin());
         if (names.front() == "cublaslt") names.erase(names.begin());
-        EXPECT_EQ(names, (std::vector<std::string>{"wgmma", "unpacked", "aligned", "apart", "mma_sync", "fma"}));
+        EXPECT_EQ(names,
+                  (std::vector<std::string>{"wgmma", "unpacked", "aligned", "apart", "mma_sync", "fma"}));
     }
 }
 
