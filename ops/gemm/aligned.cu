@@ -29,14 +29,15 @@ AlignOperand align_operand(const Tensor& from, const gemm::RowsInMemory& rows, c
 }  // namespace
 
 void launch_gemm_align(const Gemm& op, const Gemm& product, Context& context) {
+    const gemm::Problem p = gemm::problem(op), q = gemm::problem(product);
     AlignArguments args{};
     unsigned blocks = 0;
     int operands = 0;
     for (Tensor Gemm::* operand : {&Gemm::b, &Gemm::up, &Gemm::a}) {
         const Tensor &from = op.*operand, &to = product.*operand;
         if (from.data == to.data) continue;
-        args.operands[operands] = align_operand(from, gemm::rows_in_memory(op, operand), to,
-                                                gemm::rows_in_memory(product, operand).stride);
+        args.operands[operands] = align_operand(from, gemm::rows_in_memory(op, p, operand), to,
+                                                gemm::rows_in_memory(product, q, operand).stride);
         blocks += args.operands[operands++].blocks;
     }
     kit::launch("gemm_align", align_rows, {.grid = blocks, .block = kAlignThreads, .dependent = true},

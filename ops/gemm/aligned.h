@@ -14,7 +14,8 @@ namespace weft::gemm {
 struct RowsInMemory {
     std::int64_t rows = 0, length = 0, stride = 0;
 };
-RowsInMemory rows_in_memory(const Gemm& op, Tensor Gemm::* operand);
+// `p`: of the call.
+RowsInMemory rows_in_memory(const Gemm& op, const Problem& p, Tensor Gemm::* operand);
 // Whether every row begins at a multiple of 16 bytes.
 bool begins_whole(const Tensor& t, const RowsInMemory& rows);
 

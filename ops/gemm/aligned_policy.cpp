@@ -26,20 +26,23 @@ bool contiguous_along_n(const Gemm& op, Tensor Gemm::* operand) {
     return operand != &Gemm::a && !is_tn(weight_strides(op.*operand));
 }
 
-bool begins_whole(const Gemm& op, Tensor Gemm::* operand) {
-    return !(op.*operand) || gemm::begins_whole(op.*operand, rows_in_memory(op, operand));
+bool begins_whole(const Gemm& op, const Problem& p, Tensor Gemm::* operand) {
+    return !(op.*operand) || gemm::begins_whole(op.*operand, rows_in_memory(op, p, operand));
 }
-bool whole_weights(const Gemm& op) { return begins_whole(op, &Gemm::b) && begins_whole(op, &Gemm::up); }
+bool whole_weights(const Gemm& op, const Problem& p) {
+    return begins_whole(op, p, &Gemm::b) && begins_whole(op, p, &Gemm::up);
+}
 
-double products(const Gemm& op) {
+// Of whole groups of 64 tokens.
+double operations(const Gemm& op) {
     const Problem p = problem(op);
-    return 2.0 * static_cast<double>(p.n * p.k) * (op.up ? 2 : 1);
+    return 2.0 * static_cast<double>(ceil_div(p.m, 64) * 64) * static_cast<double>(p.n * p.k) *
+           (op.up ? 2 : 1);
 }
 
 }  // namespace
 
-RowsInMemory rows_in_memory(const Gemm& op, Tensor Gemm::* operand) {
-    const Problem p = problem(op);
+RowsInMemory rows_in_memory(const Gemm& op, const Problem& p, Tensor Gemm::* operand) {
     if (operand == &Gemm::a) return {p.m, p.k, p.a_stride};
     const WeightStrides& s = operand == &Gemm::b ? p.b : p.up;
     return contiguous_along_n(op, operand) ? RowsInMemory{p.k, p.n, s.step} : RowsInMemory{p.n, p.k, s.row};
@@ -52,11 +55,12 @@ bool begins_whole(const Tensor& t, const RowsInMemory& rows) {
 
 Remade aligned(const Gemm& op, std::uintptr_t scratch) {
     Remade made{op};
-    const bool weights = !whole_weights(op);
+    const Problem p = problem(op);
+    const bool weights = !whole_weights(op, p);
     for (Tensor Gemm::* operand : {&Gemm::b, &Gemm::up, &Gemm::a}) {
         const Tensor& from = op.*operand;
-        if (operand == &Gemm::a ? begins_whole(op, operand) : !from || !weights) continue;
-        const RowsInMemory rows = rows_in_memory(op, operand);
+        if (operand == &Gemm::a ? begins_whole(op, p, operand) : !from || !weights) continue;
+        const RowsInMemory rows = rows_in_memory(op, p, operand);
         const std::int64_t stride = padded(from.dtype, rows.length);
         Tensor& to = made.product.*operand;
         to = in_scratch(from, from.dtype, stride, scratch + made.bytes);
@@ -67,27 +71,26 @@ Remade aligned(const Gemm& op, std::uintptr_t scratch) {
 }
 
 double unaligned_cost(const Gemm& op, InPlace by, const DeviceInfo& device) {
-    const auto rows = static_cast<double>(ceil_div(problem(op).m, 64) * 64);
     const Rates rates = rates_of(by);
     return device.launch_us + static_cast<double>(mma_steps(op)) * rates.step +
-           rows * products(op) / (rates.operations * device.sms);
+           operations(op) / (rates.operations * device.sms);
 }
 
 double aligned_cost(const Gemm& op, const DeviceInfo& device) {
     constexpr double kLaunches = 6, kMoved = 2;  // with what the first tiles wait for, twice
-    const auto rows = static_cast<double>(ceil_div(problem(op).m, 64) * 64),
-               copied = static_cast<double>(aligned(op).bytes);
-    return kLaunches * device.launch_us + kMoved * copied / (kMemory * device.sms) +
-           rows * products(op) / (kWide * device.sms);
+    return kLaunches * device.launch_us +
+           kMoved * static_cast<double>(aligned(op).bytes) / (kMemory * device.sms) +
+           operations(op) / (kWide * device.sms);
 }
 
 const char* aligned_decline(const Gemm& op, bool wide, InPlace instead, const DeviceInfo& device) {
     if (op.packed()) return "codes of four bits are unpacked, not copied";
-    if (const char* why = mma_decline(op, device)) return why;
-    if (whole_weights(op) && begins_whole(op, &Gemm::a))
-        return "the rows of its operands begin at whole 16 bytes";
+    // First, for it is what most calls are asked.
     const Problem p = problem(op);
-    if (p.m * p.n * p.k == 0) return "nothing to multiply";
+    if (whole_weights(op, p) && begins_whole(op, p, &Gemm::a))
+        return "the rows of its operands begin at whole 16 bytes";
+    if (const char* why = mma_decline(op, device)) return why;
+    if (p.m == 0 || p.n == 0 || p.k == 0) return "nothing to multiply";
     if (!(is_tn(p.b) || is_nn(p.b)) || (op.up && is_tn(p.b) != is_tn(p.up)) ||
         (op.up && !(is_tn(p.up) || is_nn(p.up))))
         return "neither axis of its weights is contiguous, or b's and up's differ";

@@ -224,10 +224,9 @@ struct Remaking {
 #if !defined(WEFT_EMULATOR)
 // The library as one of the list: of what it takes, it leaves to `aligned` what that is faster for.
 const char* decline_cublaslt(const Gemm& op, const DeviceInfo& device) {
-    const char* why = gemm::cublaslt_limits(op, device);
-    if (why == nullptr && gemm::left_to_aligned(op, true, device) != nullptr)
-        why = gemm::left_to_aligned(op, Remaking<kAligned>::wide(op, device), device);
-    return why != nullptr ? why : gemm::cublaslt_decline(op, device);
+    const char* why = gemm::cublaslt_decline(op, device);
+    if (why != nullptr || gemm::left_to_aligned(op, true, device) == nullptr) return why;
+    return gemm::left_to_aligned(op, Remaking<kAligned>::wide(op, device), device);
 }
 constexpr Implementation<Gemm> kListedCublaslt{"cublaslt", decline_cublaslt, gemm::cublaslt_config,
                                                gemm::cublaslt_launch, gemm::cublaslt_prepare};
