@@ -90,7 +90,7 @@ const char* aligned_decline(const Gemm& op, bool wide, InPlace instead, const De
     if (whole_weights(op, p) && begins_whole(op, p, &Gemm::a))
         return "the rows of its operands begin at whole 16 bytes";
     if (const char* why = mma_decline(op, device)) return why;
-    if (p.m == 0 || p.n == 0 || p.k == 0) return "nothing to multiply";
+    if (op.out.numel() == 0 || p.k == 0) return "nothing to multiply";
     if (!(is_tn(p.b) || is_nn(p.b)) || (op.up && is_tn(p.b) != is_tn(p.up)) ||
         (op.up && !(is_tn(p.up) || is_nn(p.up))))
         return "neither axis of its weights is contiguous, or b's and up's differ";
