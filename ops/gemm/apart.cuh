@@ -33,15 +33,15 @@ __global__ void __launch_bounds__(kFinishThreads) finish_sums(const __grid_const
     const unsigned index = blockIdx.x * kFinishThreads + threadIdx.x;
     if (index >= args.count) return;
     const unsigned row = args.fours.quotient(index);
-    Four four = {};
-    four.row = row;
-    four.column = int64_t{index - row * args.fours.divisor} * 4;
-    four.count = static_cast<int>(min(args.n - four.column, int64_t{4}));
-    const int64_t at = four.row * args.stride + four.column;
-    load_sums(args.sums + at, four.value);
-    if (args.epilogue.gated) load_sums(args.up + at, four.up);
-    load_addends(args.epilogue, four);
-    finish_four(args.epilogue, load_scales(args.epilogue), four);
+    const int64_t column = int64_t{index - row * args.fours.divisor} * 4, at = row * args.stride + column;
+    const FourColumns columns =
+        load_columns(args.epilogue, column, static_cast<int>(min(args.n - column, int64_t{4})));
+    Four four[1] = {};
+    four[0].row = row, four[0].wanted = true;
+    load_sums(args.sums + at, four[0].value);
+    if (args.epilogue.gated) load_sums(args.up + at, four[0].up);
+    load_addends(args.epilogue, columns, four[0]);
+    finish_fours(args.epilogue, load_scales(args.epilogue), columns, four);
 }
 
 }  // namespace

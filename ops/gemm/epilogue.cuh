@@ -96,25 +96,24 @@ __device__ __forceinline__ float value_of(DType dtype, unsigned bits) {
     return __uint_as_float(dtype == DType::fp32 ? bits : bits << 16);
 }
 
-// Four neighbours of a row as they are stored: 16-bit elements in x and y. Unpacked they would be waited for where they are
-// loaded; so all that a result needs is on its way at once.
+// Four neighbours of a row as they are stored: 16-bit elements in x and y, 8-bit ones in x. Unpacked they would be waited for
+// where they are loaded; so all that a result needs is on its way at once.
 using StoredFour = uint4;
 __device__ __forceinline__ StoredFour load_four(DType dtype, const void* data, int64_t index, int count,
                                                 bool vectors) {
     StoredFour four = {};
-    if (vectors && count >= 4) {
-        if (dtype == DType::fp32)
-            return kit::load(reinterpret_cast<const uint4*>(static_cast<const float*>(data) + index));
-        const uint2 half =
-            kit::load(reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + index));
-        four.x = half.x, four.y = half.y;
-        return four;
-    }
-    kit::with_wide_type(dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        const auto elements = kit::load_elements<4>(static_cast<const T*>(data) + index, count, T());
-        memcpy(&four, static_cast<const void*>(&elements), sizeof(elements));
-    });
+    const auto load = [&](auto* from, auto vector) {
+        if (vectors && count >= 4) {
+            vector = kit::load(reinterpret_cast<const decltype(vector)*>(from));
+            memcpy(&four, &vector, sizeof(vector));
+        } else {
+            const auto elements =
+                kit::load_elements<4>(from, count, std::remove_cv_t<std::remove_pointer_t<decltype(from)>>());
+            memcpy(&four, static_cast<const void*>(&elements), sizeof(elements));
+        }
+    };
+    dtype == DType::fp32 ? load(static_cast<const float*>(data) + index, uint4())
+                         : load(static_cast<const uint16_t*>(data) + index, uint2());
     return four;
 }
 // The same of the row that belongs to row `row` of out: one element that stands for a whole row is there four times.
@@ -128,29 +127,35 @@ __device__ __forceinline__ StoredFour load_beside(const RowsBeside& rows, Count 
     if (rows.dtype != DType::fp32) bits *= 0x10001u;
     return {bits, bits, bits, bits};
 }
-// Four results, count of them wanted, and what they are made of: the sums, which they replace, of one product or of both,
-// and what is added to them, where there is any.
+
+// Four neighbouring columns, `count` of them wanted, which may exceed four, and what they add to every row.
+struct FourColumns {
+    int64_t at;
+    int count;
+    StoredFour scale, up_scale, bias, up_bias;
+};
+__device__ __forceinline__ FourColumns load_columns(const Epilogue& e, int64_t at, int count) {
+    const auto load = [&](const ByColumn& columns) {
+        return columns.data == nullptr || count <= 0
+                   ? StoredFour{}
+                   : load_four(columns.dtype, columns.data, at, count, columns.vectors);
+    };
+    return {at, count, load(e.channel_scale), load(e.up_channel_scale), load(e.bias), load(e.up_bias)};
+}
+
+// Their results in a row, and what these are made of: the sums, which they replace, of one product or of both, and what the
+// row adds.
 struct Four {
-    int64_t row, column;
-    int count;  // may exceed four
+    int64_t row;
+    bool wanted;
     float value[4], up[4];
     float token_scale;
-    StoredFour channel_scale, up_channel_scale, bias, up_bias, gate, residual;
+    StoredFour gate, residual;
 };
-
-__device__ __forceinline__ void load_addends(const Epilogue& e, Four& four) {
-    const auto load = [&](const ByColumn& columns) {
-        return columns.data == nullptr
-                   ? StoredFour{}
-                   : load_four(columns.dtype, columns.data, four.column, four.count, columns.vectors);
-    };
-    if (e.token_scale != nullptr) four.token_scale = e.token_scale[four.row];
-    four.channel_scale = load(e.channel_scale);
-    four.up_channel_scale = load(e.up_channel_scale);
-    four.bias = load(e.bias);
-    four.up_bias = load(e.up_bias);
-    four.gate = load_beside(e.gate, four.row, four.column, four.count);
-    four.residual = load_beside(e.residual, four.row, four.column, four.count);
+__device__ __forceinline__ void load_addends(const Epilogue& e, const FourColumns& columns, Four& four) {
+    four.token_scale = e.token_scale != nullptr ? e.token_scale[four.row] : 1.0f;
+    four.gate = load_beside(e.gate, four.row, columns.at, columns.count);
+    four.residual = load_beside(e.residual, four.row, columns.at, columns.count);
 }
 
 // use(i, element) for four elements as they are stored.
@@ -164,46 +169,99 @@ __device__ __forceinline__ void each_stored(DType dtype, const StoredFour& store
     });
 }
 
-// `factor`: of the tensors' scales and the row's. What is absent changes nothing.
-__device__ __forceinline__ void scale_and_bias(float factor, const ByColumn& scale,
-                                               const StoredFour& stored_scale, const ByColumn& bias,
-                                               const StoredFour& stored_bias, float (&value)[4]) {
+// use(value, element) for the results of all rows, and a column's element.
+template <int kRows, class F>
+__device__ __forceinline__ void by_columns(DType dtype, const StoredFour& stored, float (Four::*values)[4],
+                                           Four (&rows)[kRows], F use) {
+    each_stored(dtype, stored, [&](int i, float element) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) value[i] *= factor;
-    if (scale.data != nullptr)
-        each_stored(DType::fp32, stored_scale, [&](int i, float by) { value[i] *= by; });
-    if (bias.data != nullptr)
-        each_stored(bias.dtype, stored_bias, [&](int i, float added) { value[i] += added; });
+        for (int r = 0; r < kRows; ++r) use((rows[r].*values)[i], element);
+    });
+}
+// The same with an element of their own for each.
+template <int kRows, class F>
+__device__ __forceinline__ void by_elements(DType dtype, StoredFour Four::* stored, Four (&rows)[kRows],
+                                            F use) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+        each_stored(dtype, rows[r].*stored, [&](int i, float element) { use(rows[r].value[i], element); });
 }
 
-// For kernels that hold four neighbouring sums. `up` is not looked at where nothing is gated.
-__device__ __forceinline__ void finish_four(const Epilogue& e, const Scales& s, Four& four) {
-    float (&value)[4] = four.value;
-    const float by_token = e.token_scale != nullptr ? four.token_scale : 1.0f;
-    scale_and_bias(s.product * by_token, e.channel_scale, four.channel_scale, e.bias, four.bias, value);
-    with_activation(e, [&](auto activate) {
+// `factor`: of the tensors' scales. What is absent changes nothing.
+template <int kRows>
+__device__ __forceinline__ void scale_and_bias(float factor, const ByColumn& scale,
+                                               const StoredFour& stored_scale, const ByColumn& bias,
+                                               const StoredFour& stored_bias, float (Four::*values)[4],
+                                               Four (&rows)[kRows]) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] = activate(value[i]);
-    });
+    for (int r = 0; r < kRows; ++r) {
+        const float by = factor * rows[r].token_scale;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) (rows[r].*values)[i] *= by;
+    }
+    if (scale.data != nullptr)
+        by_columns(DType::fp32, stored_scale, values, rows, [](float& value, float by) { value *= by; });
+    if (bias.data != nullptr)
+        by_columns(bias.dtype, stored_bias, values, rows, [](float& value, float added) { value += added; });
+}
+
+// Results as they are stored, of elements of as many bytes as Word has, to where a row may begin anywhere.
+template <class Word>
+__device__ __forceinline__ void store_four(void* out, int64_t index, const StoredFour& stored, int count,
+                                           bool vectors) {
+    kit::Vec<Word, 4> words;
+    memcpy(static_cast<void*>(&words), &stored, sizeof(words));
+    kit::store_vector(static_cast<Word*>(out) + index, words, count, vectors);
+}
+
+// For kernels whose threads hold four neighbouring sums of some rows. Each step is one pass over them all, so that its choices
+// are made once, and a result need not wait for another. `up` is not looked at where nothing is gated.
+template <int kRows>
+__device__ __forceinline__ void finish_fours(const Epilogue& e, const Scales& s, const FourColumns& columns,
+                                             Four (&rows)[kRows]) {
+    const auto each = [&](auto use) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) use(rows[r], i);
+        }
+    };
+    scale_and_bias(s.product, e.channel_scale, columns.scale, e.bias, columns.bias, &Four::value, rows);
+    with_activation(
+        e, [&](auto activate) { each([&](Four& four, int i) { four.value[i] = activate(four.value[i]); }); });
     if (e.gated) {
-        scale_and_bias(s.up * by_token, e.up_channel_scale, four.up_channel_scale, e.up_bias, four.up_bias,
-                       four.up);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] *= four.up[i];
+        scale_and_bias(s.up, e.up_channel_scale, columns.up_scale, e.up_bias, columns.up_bias, &Four::up,
+                       rows);
+        each([](Four& four, int i) { four.value[i] *= four.up[i]; });
     }
     if (e.gate.data != nullptr)
-        each_stored(e.gate.dtype, four.gate, [&](int i, float factor) { value[i] *= factor; });
+        by_elements(e.gate.dtype, &Four::gate, rows, [](float& value, float factor) { value *= factor; });
     if (e.residual.data != nullptr)
-        each_stored(e.residual.dtype, four.residual, [&](int i, float added) { value[i] += added; });
-    if (e.out_scale != nullptr) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) value[i] *= s.inverse_out;
-    }
+        by_elements(e.residual.dtype, &Four::residual, rows,
+                    [](float& value, float added) { value += added; });
+    if (e.out_scale != nullptr) each([&](Four& four, int i) { four.value[i] *= s.inverse_out; });
+
+    StoredFour stored[kRows] = {};
     kit::with_type(e.out_dtype, [&](auto* type) {
-        using T = std::remove_pointer_t<decltype(type)>;
-        kit::store_vector(static_cast<T*>(e.out) + four.row * e.out_stride + four.column,
-                          kit::from_floats<T>(value), four.count, e.out_vectors);
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            const auto vector = kit::from_floats<std::remove_pointer_t<decltype(type)>>(rows[r].value);
+            memcpy(&stored[r], static_cast<const void*>(&vector), sizeof(vector));
+        }
     });
+    const int bytes = kit::stored_bytes(e.out_dtype);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        if (!rows[r].wanted) continue;
+        const int64_t index = rows[r].row * e.out_stride + columns.at;
+        if (bytes == 2) {
+            store_four<uint16_t>(e.out, index, stored[r], columns.count, e.out_vectors);
+        } else if (bytes == 4) {
+            store_four<float>(e.out, index, stored[r], columns.count, e.out_vectors);
+        } else {
+            store_four<uint8_t>(e.out, index, stored[r], columns.count, e.out_vectors);
+        }
+    }
 }
 
 }  // namespace

@@ -96,16 +96,19 @@ __global__ void __launch_bounds__(kFmaThreads, 2) fma_gemm(const __grid_constant
     if (args.epilogue.gated) multiply_fma(up, tile, args, args.up, row, column, r, c);
     const Scales scales = load_scales(args.epilogue);
     const int64_t left = args.n - column - c;
+    if (left <= 0) return;
+    const FourColumns columns =
+        load_columns(args.epilogue, column + c, static_cast<int>(min(left, int64_t{4})));
+    Four fours[4] = {};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (row + r + i >= args.m || left <= 0) continue;
-        Four four = {};
-        four.row = row + r + i, four.column = column + c, four.count = left < 4 ? static_cast<int>(left) : 4;
+        fours[i].row = row + r + i, fours[i].wanted = row + r + i < args.m;
+        if (!fours[i].wanted) continue;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) four.value[j] = sums[i][j], four.up[j] = up[i][j];
-        load_addends(args.epilogue, four);
-        finish_four(args.epilogue, scales, four);
+        for (int j = 0; j < 4; ++j) fours[i].value[j] = sums[i][j], fours[i].up[j] = up[i][j];
+        load_addends(args.epilogue, columns, fours[i]);
     }
+    finish_fours(args.epilogue, scales, columns, fours);
 }
 
 }  // namespace

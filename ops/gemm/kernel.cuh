@@ -257,15 +257,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     float* parked = reinterpret_cast<float*>(ring);
     park_sums<Shape>(parked, sums);
     await_parked(args.splits);
-    finish_parked(args.epilogue,
-                  {.at = parked,
-                   .stride = Shape::kSumStride,
-                   .group = 8,
-                   .tokens = Shape::kRows,
-                   .features = out_columns<Shape>(args),
-                   .token = place.row,
-                   .feature = place.column},
-                  args.m, args.n, rank, args.splits, static_cast<int>(threadIdx.x), Shape::kThreads);
+    finish_parked<finished_rows(Shape::kRows)>(args.epilogue,
+                                               {.at = parked,
+                                                .stride = Shape::kSumStride,
+                                                .group = 8,
+                                                .tokens = Shape::kRows,
+                                                .features = out_columns<Shape>(args),
+                                                .token = place.row,
+                                                .feature = place.column},
+                                               args.m, args.n, rank, args.splits,
+                                               static_cast<int>(threadIdx.x), Shape::kThreads);
     release_parked(args.splits);
 }
 

@@ -37,23 +37,6 @@ __device__ __forceinline__ void sum_parts(float (&value)[4], float* from, int sp
     }
 }
 
-// Asks for what results `index` of the tile are made of. None where the matrix ends before them.
-__device__ __forceinline__ Four take_four(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n,
-                                          int index, int splits) {
-    const int fours = sums.features / 4, token = index / fours, f = index % fours * 4;
-    Four four = {};
-    four.row = sums.token + token;
-    four.column = sums.feature + f;
-    if (four.row >= m || four.column >= n) return four;
-    four.count = static_cast<int>(min(n - four.column, int64_t{4}));
-    load_addends(e, four);
-    float* from =
-        sums.at + token * sums.stride + (e.gated ? f / sums.group * 2 * sums.group + f % sums.group : f);
-    sum_parts(four.value, from, splits);
-    if (e.gated) sum_parts(four.up, from + sums.group, splits);
-    return four;
-}
-
 // By all threads of the blocks that share a tile: until the sums of all are parked; until nobody reads them any more.
 __device__ __forceinline__ void await_parked(int splits) {
     splits > 1 ? kit::cluster_sync() : __syncthreads();
@@ -62,14 +45,38 @@ __device__ __forceinline__ void release_parked(int splits) {
     if (splits > 1) kit::cluster_sync();
 }
 
-// Writes this block's part of the results, between the two. By its threads numbered from 0 to `threads`.
+// Rows that a thread finishes at once, of a tile of so many tokens.
+constexpr int finished_rows(int tokens) { return tokens > 16 ? 2 : 1; }
+
+// Writes this block's part of the results, between the two. By its threads numbered from 0 to `threads`: a thread has four
+// columns and every so many-th row, kRows at a time.
+template <int kRows>
 __device__ __forceinline__ void finish_parked(const Epilogue& e, const ParkedSums& sums, int64_t m, int64_t n,
                                               int rank, int splits, int thread, int threads) {
+    const int fours = sums.features / 4, together = threads / fours, f = thread % fours * 4;
+    const int64_t column = sums.feature + f, left = n - column;
+    if (left <= 0) return;
     const Scales scales = load_scales(e);
-    const int count = sums.tokens * (sums.features / 4);
-    for (int i = rank * threads + thread; i < count; i += threads * splits) {
-        Four four = take_four(e, sums, m, n, i, splits);
-        if (four.count > 0) finish_four(e, scales, four);
+    const FourColumns columns = load_columns(e, column, static_cast<int>(min(left, int64_t{4})));
+    float* from = sums.at + (e.gated ? f / sums.group * 2 * sums.group + f % sums.group : f);
+    const int end = static_cast<int>(min(m - sums.token, int64_t{sums.tokens})), apart = together * splits;
+#pragma unroll 1
+    for (int token = rank * together + thread / fours; token < end; token += kRows * apart) {
+        Four rows[kRows] = {};
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            rows[i].row = sums.token + token + i * apart;
+            rows[i].wanted = token + i * apart < end;
+            if (rows[i].wanted) load_addends(e, columns, rows[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            if (!rows[i].wanted) continue;
+            float* row = from + (token + i * apart) * sums.stride;
+            sum_parts(rows[i].value, row, splits);
+            if (e.gated) sum_parts(rows[i].up, row + sums.group, splits);
+        }
+        finish_fours(e, scales, columns, rows);
     }
 }
 

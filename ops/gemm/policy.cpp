@@ -3,11 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "ops/gemm/wgmma.h"
 
 namespace weft::gemm {
+
+int fitting_clusters(int size, const DeviceInfo& device) {
+    return size <= 2 ? std::max(1, device.sms / size) : device.sms * 10 / (size == 4 ? 11 : 12) / size;
+}
+
 namespace {
 
 using Tile = MmaConfig::Tile;
@@ -17,22 +23,40 @@ std::int64_t tiles(const Gemm& op, Tile tile) {
     return ceil_div(p.m, tile_rows(tile)) * ceil_div(p.n, out_columns(op, tile));
 }
 
-// Relative time: waves over the multiprocessors times a tile's work. A 64x64 tile reads twice the shared
-// memory for each product of a 128x128 one, which makes it about 0.7 as fast a product.
-double cost(const Gemm& op, Tile tile, const DeviceInfo& device) {
-    const double area = static_cast<double>(tile_rows(tile) * tile_columns(tile));
-    const double waves = static_cast<double>(ceil_div(tiles(op, tile), device.sms));
-    return waves * area / (tile == Tile::large ? 1.0 : 0.7);
+// What a tile's blocks take, in the time of a step of a lone 64x64 tile, fitted to an H200: `fixed` to begin and to make results
+// of sums, `step` for a step while nothing else runs on the multiprocessor, `busy` for one where other blocks keep it busy.
+// `blocks`: that one holds, where its shared memory suffices.
+struct TileTimes {
+    double fixed, step, busy;
+    int blocks;
+};
+constexpr TileTimes times_of(Tile tile) {
+    switch (tile) {
+        case Tile::large: return {12, 1.63, 1.63, 1};
+        case Tile::small: return {8.5, 1, 0.56, 3};
+        default: return {6.2, 0.54, 0.3, 3};
+    }
+}
+std::int64_t blocks_held(Tile tile, const DeviceInfo& device) {
+    const std::int64_t of_shared = device.shared_per_sm / (shared_bytes(tile) + 1024);
+    return std::clamp<std::int64_t>(of_shared, 1, times_of(tile).blocks);
 }
 
-// Tiles that leave multiprocessors idle are cut along k, each part at least four steps long.
-int splits(std::int64_t tiles, std::int64_t steps, const DeviceInfo& device) {
-    int splits = 1;
-    while (splits * 2 <= std::min(8, device.max_cluster) && tiles * splits * 2 <= 2 * device.sms &&
-           steps >= 4 * splits * 2) {
-        splits *= 2;
-    }
-    return splits;
+// Relative time.
+double cost(const Gemm& op, const MmaConfig& config, const DeviceInfo& device) {
+    const TileTimes times = times_of(config.tile);
+    const std::int64_t blocks = tiles(op, config.tile) * config.splits;
+    const auto rounds = static_cast<double>(ceil_div(blocks, device.sms * blocks_held(config.tile, device)));
+    const auto on_one = static_cast<double>(ceil_div(blocks, device.sms));
+    const auto steps = static_cast<double>(ceil_div(mma_steps(op), config.splits));
+    return rounds * times.fixed + steps * std::max(rounds * times.step, on_one * times.busy);
+}
+
+// Blocks that share a tile along k have two steps each, and all clusters run at once.
+bool splits_well(const Gemm& op, const MmaConfig& config, const DeviceInfo& device) {
+    return config.splits <= device.max_cluster && mma_steps(op) >= 2 * config.splits &&
+           tiles(op, config.tile) <=
+               fitting_clusters(config.splits, device) * blocks_held(config.tile, device);
 }
 
 bool scales_are(const Gemm& op, DType dtype) { return scales_of_b(op).groups.dtype == dtype; }
@@ -44,14 +68,20 @@ MmaConfig mma_config(const Gemm& op, const DeviceInfo& device) {
     MmaConfig config;
     config.packed = op.packed();
     config.transposed = bits(op.b.dtype) == 16 && is_nn(p.b) && (!op.up || is_nn(p.up));
-    if (p.m <= tile_rows(Tile::flat)) {
-        config.tile = Tile::flat;
-    } else if (p.m <= tile_rows(Tile::small) || op.scaled_within() ||
-               cost(op, Tile::small, device) < cost(op, Tile::large, device)) {
-        config.tile = Tile::small;
+    double least = std::numeric_limits<double>::infinity();
+    MmaConfig best;
+    for (const Tile tile : {Tile::large, Tile::small, Tile::flat}) {
+        if (tile == Tile::large && op.scaled_within()) continue;
+        // Each tile of tokens unpacks its codes anew.
+        if (op.packed() && (tile == Tile::flat) != (p.m <= tile_rows(Tile::flat))) continue;
+        for (const int splits : {1, 2, 4, 8}) {
+            config.tile = tile, config.splits = splits;
+            if (splits > 1 && !splits_well(op, config, device)) break;
+            const double time = cost(op, config, device);
+            if (time < least) best = config, least = time;
+        }
     }
-    config.splits = splits(tiles(op, config.tile), mma_steps(op), device);
-    return config;
+    return best;
 }
 
 std::string to_string(const MmaConfig& config) {

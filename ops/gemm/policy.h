@@ -20,6 +20,10 @@ struct MmaConfig {
 MmaConfig mma_config(const Gemm& op, const DeviceInfo& device);
 std::string to_string(const MmaConfig& config);
 
+// Clusters of so many blocks, one on a multiprocessor, that the device holds at once: large ones leave multiprocessors of their
+// groups idle.
+int fitting_clusters(int size, const DeviceInfo& device);
+
 // Why tensor cores do not add these products of int8; null where they do, and of other dtypes.
 const char* whole_decline(const Gemm& op);
 // Why not mma.sync; null where it takes the call.

@@ -124,16 +124,16 @@ __global__ void __launch_bounds__(SkinnyConfig::kWarps * 32, SkinnyConfig::kBloc
         add_sharers(parked, kTokens * stride, sharers);
     }
     await_parked(config.splits);
-    finish_parked(args.epilogue,
-                  {.at = parked,
-                   .stride = stride,
-                   .group = kWarpRows / 2,
-                   .tokens = args.tokens.rows,
-                   .features = block_features,
-                   .token = 0,
-                   .feature = int64_t{block} * block_features},
-                  args.tokens.rows, args.first.rows, rank, config.splits, static_cast<int>(threadIdx.x),
-                  SkinnyConfig::kWarps * 32);
+    finish_parked<finished_rows(kTokens)>(args.epilogue,
+                                          {.at = parked,
+                                           .stride = stride,
+                                           .group = kWarpRows / 2,
+                                           .tokens = args.tokens.rows,
+                                           .features = block_features,
+                                           .token = 0,
+                                           .feature = int64_t{block} * block_features},
+                                          args.tokens.rows, args.first.rows, rank, config.splits,
+                                          static_cast<int>(threadIdx.x), SkinnyConfig::kWarps * 32);
     release_parked(config.splits);
 }
 

@@ -285,7 +285,7 @@ TEST(Gemm, ConfigurationsFitEveryDevice) {
             EXPECT_LE(c.splits, device.max_cluster);
             EXPECT_EQ(gemm::tile_rows(c.tile) % c.splits, 0);
             EXPECT_GE(gemm::mma_steps(op), c.splits);
-            EXPECT_EQ(c.tile == MmaConfig::Tile::flat, size(m) <= 16) << table[row][0];
+            EXPECT_TRUE(c.tile == MmaConfig::Tile::flat || size(m) > 16) << table[row][0];
             EXPECT_EQ(gemm::mma_decline(op, device), nullptr);
         }
     }

@@ -33,6 +33,7 @@ WgmmaMaps maps_of(const Gemm& op, const gemm::Problem& p, const gemm::WgmmaConfi
                                        : rows_layout(op.b, p.n, p.k, p.b.row, WgmmaTile::kRowBytes, weights);
     of_weights.fetch = kit::fetch_for(tiles.tokens);
     maps.weights = map(of_weights);
+    if (tile.gated && p.n % 8 != 0) maps.ends = map(both_layout(op, p, p.n));
     for (int rank = 0; rank < config.cluster; ++rank) {
         maps.tokens[rank] = panel(op.a, p.m, p.a_stride,
                                   tile.by_tokens() ? tile.tokens : tile.loaded_columns(config.cluster, rank));

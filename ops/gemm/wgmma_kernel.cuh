@@ -63,16 +63,17 @@ __device__ __forceinline__ void finish_split(const WgmmaShared<kTile>& shared,
     const WgmmaArguments& args = tiles.args;
     const WgmmaPart at = tiles.origin();
     await_parked(args.splits);
-    finish_parked(args.epilogue,
-                  {.at = reinterpret_cast<float*>(shared.ring),
-                   .stride = WgmmaTile::kParkedStride,
-                   .group = 8,
-                   .tokens = kTile.tokens,
-                   .features = kTile.features(),
-                   .token = at.token,
-                   .feature = at.feature},
-                  args.tokens, args.features, static_cast<int>(shared.first_block), args.splits,
-                  static_cast<int>(threadIdx.x) - 128, 128 * WgmmaTile::kWarpgroups);
+    finish_parked<finished_rows(kTile.tokens)>(
+        args.epilogue,
+        {.at = reinterpret_cast<float*>(shared.ring),
+         .stride = WgmmaTile::kParkedStride,
+         .group = 8,
+         .tokens = kTile.tokens,
+         .features = kTile.features(),
+         .token = at.token,
+         .feature = at.feature},
+        args.tokens, args.features, static_cast<int>(shared.first_block), args.splits,
+        static_cast<int>(threadIdx.x) - 128, 128 * WgmmaTile::kWarpgroups);
 }
 
 inline constexpr unsigned kComputeBarrier = 1 + WgmmaDoor::kBarriers * WgmmaTile::kWarpgroups;

@@ -45,11 +45,6 @@ double meeting_cost(const WgmmaConfig& config) {
     return config.splits > 1 ? 1050 + 215 * fours : 0;
 }
 
-// Clusters of so many blocks that the device holds at once: large ones leave multiprocessors of their groups idle.
-int fitting_clusters(int size, const DeviceInfo& device) {
-    return size <= 2 ? std::max(1, device.sms / size) : device.sms * 10 / (size == 4 ? 11 : 12) / size;
-}
-
 // Relative time: waves over the card, times a tile's steps.
 double cost(const Gemm& op, const WgmmaConfig& config, const DeviceInfo& device) {
     const std::int64_t tiles = wgmma_tiles(op, config).count();
@@ -86,7 +81,6 @@ const char* wgmma_decline(const Gemm& op, const DeviceInfo& device) {
     if (op.scaled_within() && (op.a.dtype != DType::fp8_e4m3 || op.b.dtype != DType::fp8_e4m3))
         return "of the fp8 pairs whose groups have scales it takes e4m3 by e4m3";
     if (op.out.dtype == DType::fp32) return "results leave in 16 or 8 bits";
-    if (op.up && p.n % 8 != 0) return "features of b and up take turns by eight, and n is no multiple of it";
     return nullptr;
 }
 

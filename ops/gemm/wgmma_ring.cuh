@@ -10,10 +10,10 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// weights: b, or b and up as groups of eight rows in turn. tokens: a. Columns are in boxes of what either block of a cluster
-// loads.
+// weights: b, or b and up as groups of eight rows in turn; ends: one such group, where the matrices end within eight rows (see
+// load_gated). tokens: a. Columns are in boxes of what either block of a cluster loads.
 struct WgmmaMaps {
-    kit::TensorMap weights, tokens[2], residual, out;
+    kit::TensorMap weights, ends, tokens[2], residual, out;
 };
 
 // The tiles of a cluster, one after another; first feature and token of the block's tile in each, and its steps along k.
@@ -113,19 +113,31 @@ struct WgmmaShared {
     }
 };
 
+// `rows` rows of b and of up in turn, from `feature` of `features` on: all(feature / 8) brings them where the groups of eight are
+// whole. A map of groups does not say that the last has fewer rows, so there group(to, feature) brings each by itself, zeros
+// beyond the end.
+template <class All, class Group>
+__device__ __forceinline__ void load_gated(char* to, int rows, int feature, int features, All all,
+                                           Group group) {
+    if (features % 8 == 0 || feature + rows / 2 <= features) return all(feature / 8);
+    for (int row = 0; row < rows; row += 16) group(to + row * WgmmaTile::kRowBytes, feature + row / 2);
+}
+
 // By one block for itself, or of a pair for both. kOnce: a, and what becomes of it, is better kept in L2.
 template <WgmmaTile kTile, bool kOnce>
-__device__ __forceinline__ void load_weights(char* to, const kit::TensorMap& map, kit::Mbarrier* full, int k,
-                                             int feature, bool for_both) {
-    const auto load = [&](const auto& at) {
-        constexpr int kAxes = kTile.gated ? 4 : 2;
-        for_both ? kit::tma_load_multicast<kAxes>(to, map, full, at, 0b11)
-                 : kit::tma_load<kAxes, kOnce>(to, map, full, at);
+__device__ __forceinline__ void load_weights(char* to, const WgmmaMaps& maps, kit::Mbarrier* full, int k,
+                                             int feature, int features, bool for_both) {
+    const auto load = [&]<int kAxes>(char* at, const kit::TensorMap& map, const int (&from)[kAxes]) {
+        for_both ? kit::tma_load_multicast<kAxes>(at, map, full, from, 0b11)
+                 : kit::tma_load<kAxes, kOnce>(at, map, full, from);
     };
     if constexpr (kTile.gated) {
-        load((const int[]){k, 0, 0, feature / 8});
+        load_gated(
+            to, for_both ? kTile.weights() / 2 : kTile.weights(), feature, features,
+            [&](int group) { load(to, maps.weights, {k, 0, 0, group}); },
+            [&](char* at, int first) { load(at, maps.ends, {k, first, 0}); });
     } else {
-        load((const int[]){k, feature});
+        load(to, maps.weights, {k, feature});
     }
 }
 
@@ -150,8 +162,9 @@ __device__ __forceinline__ void load_tiles(const WgmmaShared<kTile>& shared, Wgm
             kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
             char* to = shared.stage(item) + of_weights * WgmmaTile::kRowBytes;
             const bool for_both = kTile.by_tokens() && pair;
-            tiles.once() ? load_weights<kTile, true>(to, maps.weights, full, k, feature, for_both)
-                         : load_weights<kTile, false>(to, maps.weights, full, k, feature, for_both);
+            const int features = tiles.args.features;
+            tiles.once() ? load_weights<kTile, true>(to, maps, full, k, feature, features, for_both)
+                         : load_weights<kTile, false>(to, maps, full, k, feature, features, for_both);
             char* part = shared.stage(item) + kTile.weight_bytes() + of_tokens * WgmmaTile::kRowBytes;
             if (kTile.by_tokens() || !pair) {
                 kit::tma_load<2>(part, tokens, full, {k, at.token});

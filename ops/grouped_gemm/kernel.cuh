@@ -67,15 +67,16 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         accumulate<T, Shape, kWeights>(sums, ring, own, place, 0, own.steps);
         park_sums<Shape>(parked, sums);
         __syncthreads();
-        finish_parked(epilogue_of_group(args.first.epilogue, args.apart, at.group),
-                      {.at = parked,
-                       .stride = Shape::kSumStride,
-                       .group = 8,
-                       .tokens = Shape::kRows,
-                       .features = out_columns<Shape>(args.first),
-                       .token = place.row,
-                       .feature = place.column},
-                      own.m, args.first.n, 0, 1, static_cast<int>(threadIdx.x), Shape::kThreads);
+        finish_parked<finished_rows(Shape::kRows)>(
+            epilogue_of_group(args.first.epilogue, args.apart, at.group),
+            {.at = parked,
+             .stride = Shape::kSumStride,
+             .group = 8,
+             .tokens = Shape::kRows,
+             .features = out_columns<Shape>(args.first),
+             .token = place.row,
+             .feature = place.column},
+            own.m, args.first.n, 0, 1, static_cast<int>(threadIdx.x), Shape::kThreads);
         __syncthreads();  // the place of the sums becomes the ring
     }
 }

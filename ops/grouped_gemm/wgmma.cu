@@ -41,6 +41,8 @@ WgmmaMaps maps_of(const GroupedGemm& op, const gemm::WgmmaConfig& config, const 
     const int64_t matrices = op.apart() ? op.groups() : 1;
     WgmmaMaps maps{};
     maps.weights = map_of_groups(weights_layout(op, first, p, tile), op.groups(), op.b.dtype, apart.b);
+    if (tile.gated && p.n % 8 != 0)
+        maps.ends = map_of_groups(both_layout(first, p, p.n), op.groups(), op.b.dtype, apart.b);
     for (int rank = 0; rank < config.cluster; ++rank)
         maps.tokens[rank] = map_of_groups(rows_layout(op.a, p.m, p.k, p.a_stride, WgmmaTile::kRowBytes,
                                                       tile.loaded_columns(config.cluster, rank)),

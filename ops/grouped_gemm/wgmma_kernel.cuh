@@ -60,10 +60,14 @@ struct GroupedTiles {
 };
 
 template <WgmmaTile kTile, bool kOnce>
-__device__ __forceinline__ void load_group_weights(char* to, const kit::TensorMap& map, kit::Mbarrier* full,
-                                                   int k, int feature, int group) {
+__device__ __forceinline__ void load_group_weights(char* to, const WgmmaMaps& maps, kit::Mbarrier* full,
+                                                   int k, int feature, int features, int group) {
+    const kit::TensorMap& map = maps.weights;
     if constexpr (kTile.gated) {
-        kit::tma_load<5, kOnce>(to, map, full, {k, 0, 0, feature / 8, group});
+        load_gated(
+            to, kTile.weights(), feature, features,
+            [&](int eights) { kit::tma_load<5, kOnce>(to, map, full, {k, 0, 0, eights, group}); },
+            [&](char* at, int first) { kit::tma_load<4, kOnce>(at, maps.ends, full, {k, first, 0, group}); });
     } else if constexpr (kTile.across) {
         constexpr int kFeatures = kTile.warpgroup_features();
 #pragma unroll
@@ -80,7 +84,8 @@ __device__ __forceinline__ void load_group_weights(char* to, const kit::TensorMa
 template <WgmmaTile kTile>
 __device__ __forceinline__ void load_groups(const WgmmaShared<kTile>& shared, GroupedTiles<kTile> tiles,
                                             int depth, const WgmmaMaps& maps) {
-    const int cluster = tiles.args.first.cluster, steps = tiles.args.first.steps;
+    const int cluster = tiles.args.first.cluster, steps = tiles.args.first.steps,
+              features = tiles.args.first.features;
     const int skipped = tiles.rank * kTile.loaded_columns(cluster, 0);
     const kit::TensorMap& tokens = maps.tokens[tiles.rank];
     for (unsigned first = 0; tiles.next(); first += static_cast<unsigned>(steps)) {
@@ -95,8 +100,8 @@ __device__ __forceinline__ void load_groups(const WgmmaShared<kTile>& shared, Gr
                 kit::mbarrier_arrive_expect(full, kTile.stage_bytes());
                 char* to = shared.stage(item);
                 const int k = step * depth;
-                once ? load_group_weights<kTile, true>(to, maps.weights, full, k, at.feature, group)
-                     : load_group_weights<kTile, false>(to, maps.weights, full, k, at.feature, group);
+                once ? load_group_weights<kTile, true>(to, maps, full, k, at.feature, features, group)
+                     : load_group_weights<kTile, false>(to, maps, full, k, at.feature, features, group);
                 char* part = to + kTile.weight_bytes() + skipped * WgmmaTile::kRowBytes;
                 if (cluster == 1) {
                     kit::tma_load<3>(part, tokens, full, {k, at.token, matrix});

@@ -66,8 +66,6 @@ const char* wgmma_decline(const GroupedGemm& op, const DeviceInfo& device) {
         return "a, b and up need k contiguous, 16-byte aligned rows, none over another (b of 16 bits without "
                "up: or n)";
     if (op.up && !side_by_side(op)) return "b and up have different strides, or are too far apart";
-    if (op.up && op.n() % 8 != 0)
-        return "features of b and up take turns by eight, and n is no multiple of it";
     return nullptr;
 }
 
