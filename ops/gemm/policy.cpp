@@ -52,11 +52,12 @@ double cost(const Gemm& op, const MmaConfig& config, const DeviceInfo& device) {
     return rounds * times.fixed + steps * std::max(rounds * times.step, on_one * times.busy);
 }
 
-// Blocks that share a tile along k have two steps each, and all clusters run at once.
+// Blocks that share a tile along k have two steps each, and all clusters run at once. (Of the emulator's few multiprocessors
+// one cluster always does.)
 bool splits_well(const Gemm& op, const MmaConfig& config, const DeviceInfo& device) {
     return config.splits <= device.max_cluster && mma_steps(op) >= 2 * config.splits &&
            tiles(op, config.tile) <=
-               fitting_clusters(config.splits, device) * blocks_held(config.tile, device);
+               std::max(1, fitting_clusters(config.splits, device)) * blocks_held(config.tile, device);
 }
 
 bool scales_are(const Gemm& op, DType dtype) { return scales_of_b(op).groups.dtype == dtype; }

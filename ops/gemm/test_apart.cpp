@@ -110,7 +110,7 @@ TEST(GemmApart, FinishesEveryEpilogue) {
         "a product");
     expect_right(
         "a=fp8_e4m3[5,32] b=fp8_e5m2[13,32] a_token_scale=fp32[5] b_channel_scale=fp32[13] "
-        "up=fp8_e5m2[13,32] "
+        "up=fp8_e5m2[13,32]{48,1} "
         "up_channel_scale=fp32[13] out_scale=fp32[1] out=fp8_e4m3[5,13] activation=silu",
         "two products");
 }
