@@ -97,45 +97,64 @@ __global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTile
 }
 
 struct PiecesParams {
-    kit::MixedAffineRows rows{};  // whose bias is `add`, and whose shift is the bias
+    kit::MixedAffineRows rows{};   // whose bias is `add`, and whose shift is the bias
+    kit::MixedAffineRows front{};  // whose x is what goes in front, if anything does
+    unsigned front_pieces = 0;  // of whole squads of threads, which have the front's; the next ones have x's
     const float* scale = nullptr;
     Activation activation{};
     float alpha = 0;
 };
 
+// Calls use(rows, the thread's pieces of them), if it has any: of the front's rows or of x's.
+template <int kPiece, int kBatch, bool kFront, class Use>
+__device__ __forceinline__ void with_own_pieces(const PiecesParams& p, const kit::RowTiles& tiles, Use use) {
+    kit::WholeVector first = kit::first_of_batch<kPiece, kBatch>(tiles);
+    if (kFront && first.vector < p.front_pieces) {
+        return kit::with_tile_part<kPiece>(p.front, first, [&](auto part) { use(p.front, part); });
+    }
+    if (kFront) first.vector -= p.front_pieces;
+    kit::with_tile_part<kPiece>(p.rows, first, [&](auto part) { use(p.rows, part); });
+}
+
 // What     the same, of any dtypes and rows; rounding=fused
 // Mapping  a thread owns as much as kBatch vectors of a row, in pieces of 8, 4, 2 or 1 elements, the largest that all operands
-//          allow (kit/affine.cuh). The activation has one copy of its code for all of them
+//          allow (kit/affine.cuh); where kFront, the first threads of a row have what goes in front. The activation has one
+//          copy of its code for all of them
 // Traffic  as above
 // Needs    as above
-template <int kBatch>
+template <int kBatch, bool kFront>
 __global__ void __launch_bounds__(256)
-    activation_pieces(const __grid_constant__ PiecesParams p, kit::RowTiles tiles, Front front) {
-    if (copies_front<kit::Any, kit::Any>(p.scale, tiles, front)) return;
+    activation_pieces(const __grid_constant__ PiecesParams p, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
     const float scale = p.scale != nullptr ? *p.scale : 1.0f;
     kit::SideSlice<kBatch> y;
     y.fill(0.0f);
+    bool copied = false;
     kit::with_piece(p.rows.piece, [&]<int kPiece>(std::integral_constant<int, kPiece>) {
-        kit::with_tile_part<kPiece, kBatch>(p.rows, tiles, [&](kit::TilePart<kPiece> part) {
-            const auto sums = kit::affine_results<kBatch>(p.rows, part);
+        with_own_pieces<kPiece, kBatch, kFront>(p, tiles, [&](const auto& rows, kit::TilePart<kPiece>& part) {
+            copied = kFront && &rows == &p.front;
+            const auto sums = kit::affine_results<kBatch>(rows, part);
             memcpy(y.at, sums.at, sizeof(y.at));
         });
     });
     const float inverse = 1.0f / scale;
-    kit::with_activation<true>(p.activation, p.alpha, false, [&](auto act) {
-        y.change([&](float value) { return act(value) * inverse; });
-    });
+    if (copied) {
+        y.change([&](float value) { return value * inverse; });
+    } else {
+        kit::with_activation<true>(p.activation, p.alpha, false, [&](auto act) {
+            y.change([&](float value) { return act(value) * inverse; });
+        });
+    }
     kit::with_piece(p.rows.piece, [&]<int kPiece>(std::integral_constant<int, kPiece>) {
-        kit::with_tile_part<kPiece, kBatch>(p.rows, tiles, [&](const kit::TilePart<kPiece>& part) {
+        with_own_pieces<kPiece, kBatch, kFront>(p, tiles, [&](const auto& rows, kit::TilePart<kPiece>& part) {
             kit::SideSlice<kBatch, kPiece> results;
             memcpy(results.at, y.at, sizeof(y.at));
-            const std::int64_t begin = part.offset(p.rows.out);
+            const std::int64_t begin = part.offset(rows.out);
             kit::with_one_of<kit::bf16, kit::half, kit::e4m3, kit::e5m2, float>(
-                p.rows.out.dtype, [&](auto* type) {
+                rows.out.dtype, [&](auto* type) {
                     kit::store_pieces<std::remove_pointer_t<decltype(type)>>(
-                        part, p.rows.out, begin, results, [](float value) { return value; });
+                        part, rows.out, begin, results, [](float value) { return value; });
                 });
         });
     });

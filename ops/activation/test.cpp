@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/activation/activation.h"
+#include "tests/ops/emulated.h"
 #include "tests/ops/support.h"
 
 namespace weft {
@@ -124,9 +125,25 @@ TEST(Activation, SaysHowWhatGoesInFrontIsLaunched) {
     // Those of the two say how many threads share a row that have more of them.
     EXPECT_EQ(test::configuration("activation x=bf16[1000,96] front=bf16[1000,1000] out=bf16[1000,1096]"),
               "vectors: threads=256 lanes=128 grid=1x500, front 1");
+    // In pieces, each has threads of its own.
     EXPECT_EQ(test::configuration("activation x=bf16[100,3] front=bf16[100,1000] out=bf16[100,1003]"),
-              "vectors: threads=64 lanes=64 grid=1x100 pieces=1, front 2");
+              "vectors: threads=64 lanes=16 grid=9x25 pieces=1, front in them");
 }
+
+#if WEFT_HAS_EMULATOR
+// What goes in front of rows in pieces: of all sizes, of another dtype, as codes; one and two vectors' worth a thread; a row
+// alone; more of the front than of x, and less.
+TEST(Activation, FrontInPieces) {
+    for (const char* call :
+         {"x=bf16[37,68] add=bf16[37,68] front=bf16[37,200] out=bf16[37,268]",
+          "x=bf16[5,35] bias=fp32[35] front=fp32[5,3] out=fp8_e4m3[5,38] scale=fp32[1] activation=gelu_tanh",
+          "x=fp16[200,130] front=fp16[200,70]{74,1} out=fp16[200,200] activation=relu",
+          "x=bf16[1,77] front=bf16[1,7] out=fp32[1,84] activation=silu",
+          "x=bf16[40,1024] front=bf16[40,16]+1 out=bf16[40,1040]"}) {
+        test::expect_right("activation " + std::string(call), "vectors", "front in them");
+    }
+}
+#endif
 
 }  // namespace
 }  // namespace weft

@@ -10,7 +10,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 // Layer norms without a bias are not many, and lose nothing in the kernels of those with one.
-constexpr RowKernels kForms{.plain = false, .beside = true, .wide = true, .any = true};
+constexpr RowKernels kForms{.plain = false, .beside = true, .wide = true, .modulated = true, .any = true};
 
 void launch(const LayerNorm& op, Context& context) {
     kit::launch_norm<kForms>("layer_norm", op, context, [](auto* type, auto width, auto vectors, auto form) {

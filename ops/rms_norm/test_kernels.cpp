@@ -38,7 +38,7 @@ TEST(RmsNorm, OperandsBesideTheRow) {
          "residual_out=bf16[600,408] out=bf16[600,408] weight_offset=1",
          "vectors=4x8"},
         {"rms_norm x=fp16[7,5000] weight=fp32[5000] out=fp8_e4m3[7,5000] token_scale=fp32[7]", "vectors=2x8"},
-        {"rms_norm x=bf16[7,4104] mod_index=int64[7] mod_scale=bf16[5,4104] mod_shift=bf16[5,4104] "
+        {"rms_norm x=bf16[7,4104] mod_index=int64[7] mod_scale=bf16[5,4104] mod_shift=fp32[5,4104] "
          "out=bf16[7,4104]",
          "vectors=2x8"},
         {"rms_norm x=bf16[2,3,2048] weight=fp32[2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] "
@@ -95,9 +95,8 @@ TEST(RmsNorm, WeightsOfFp32) {
         test::expect_right(line, "rows", config);
         test::expect_right(line, "rows", "wide");
     }
-    for (const char* other : {"out2=fp16[9,128]", "mod_shift=fp32[128]"})
-        test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] " + std::string(other),
-                           "rows", "any");
+    test::expect_right("rms_norm x=bf16[9,128] weight=fp32[128] out=bf16[9,128] out2=fp16[9,128]", "rows",
+                       "any");
 }
 // Rows whose x and residual differ in dtype, or that are no whole vectors, in pieces of every size and squads of both, in
 // a warp, a block and a cluster; with a residual, a weight and a bias at most.
@@ -152,7 +151,7 @@ TEST(RmsNorm, AnyRowsThatAreModulatedOrStoredTwice) {
         {"rms_norm x=bf16[3,60]+4 weight=bf16[60] mod_scale=bf16[60] mod_scale2=bf16[3,60] out=bf16[3,60] "
          "out2=bf16[3,60] mod_offset=0",
          "pieces=4"},
-        {"rms_norm x=bf16[3,12296] weight=fp32[12296] mod_scale=fp32[12296] out=bf16[3,12296] "
+        {"rms_norm x=bf16[3,12296] weight=fp32[12296] mod_scale=bf16[12296] out=bf16[3,12296] "
          "out2=bf16[3,12296] mod_scale2=fp32[12296]",
          "cluster="},
     };
@@ -160,6 +159,39 @@ TEST(RmsNorm, AnyRowsThatAreModulatedOrStoredTwice) {
         test::expect_right(call.line, "rows", call.config);
         test::expect_right(call.line, "rows", "any");
     }
+}
+// Rows of 16 bits whose modulations follow the weight, or are picked by an index, all stored as the row is or all as fp32: one,
+// two and four vectors a thread; either output modulated, both, or one by a scale alone; with what may be in front of the norm;
+// rows of a cluster.
+TEST(RmsNorm, RowsThatAreModulated) {
+    const struct {
+        const char *line, *config;
+    } kCalls[] = {
+        {"rms_norm x=bf16[3,64] weight=bf16[64] mod_scale=bf16[64] mod_shift=bf16[3,64] out=bf16[3,64] "
+         "mod_scale2=bf16[3,64] out2=bf16[3,64]",
+         "vectors=1x8 rows=16 cluster=1 modulated"},
+        {"rms_norm x=fp16[9,128] weight=fp32[128] bias=fp32[128] mod_shift=fp32[9,128] out=@x",
+         "vectors=1x8 rows=8 cluster=1 modulated wide"},
+        {"rms_norm x=bf16[2,3,2048] mod_scale=bf16[2,1,2048] mod_shift=bf16[2,1,2048] out=bf16[2,3,2048] "
+         "mod_scale2=bf16[2,1,2048] mod_shift2=bf16[2,1,2048] out2=bf16[2,3,2048]",
+         "vectors=2x8 rows=1 cluster=1 modulated"},
+        {"rms_norm x=bf16[7,2048] weight=fp32[2048] mod_index=int32[7] mod_scale=fp32[5,2048] "
+         "mod_scale2=fp32[5,2048] out=bf16[7,2048] out2=bf16[7,2048]{2056,1}",
+         "vectors=2x8 rows=1 cluster=1 modulated wide"},
+        {"rms_norm x=bf16[7,4104] mod_index=int64[7] mod_scale=bf16[5,4104] mod_shift=bf16[5,4104] "
+         "out=bf16[7,4104]",
+         "vectors=4x8 rows=1 cluster=1 modulated"},
+        {"rms_norm x=bf16[600,408] weight=bf16[408] residual=bf16[600,408] gate=bf16[600,408] "
+         "residual_out=@residual mod_scale=bf16[600,408] mod_shift=bf16[408] out=@x weight_offset=1",
+         "vectors=4x8 rows=8 cluster=1 modulated"},
+        {"rms_norm x=fp16[600,408] weight=fp32[408] residual=fp16[600,408] mod_shift2=fp32[600,408] "
+         "out=@residual out2=fp16[600,408] mod_offset=0",
+         "vectors=4x8 rows=8 cluster=1 modulated wide"},
+        {"rms_norm x=bf16[2,65536] weight=bf16[65536] mod_scale=bf16[65536] mod_shift2=bf16[2,65536] "
+         "out=bf16[2,65536] out2=bf16[2,65536]",
+         "vectors=4x8 rows=1 cluster=8 modulated"},
+    };
+    for (const auto& call : kCalls) test::expect_right(call.line, "rows", call.config);
 }
 // Where all is stored as the row is, a second output costs no more than its memory: one, two, four and eight vectors.
 TEST(RmsNorm, RowsThatAreStoredTwice) {

@@ -236,12 +236,11 @@ __device__ __forceinline__ WholeVector first_of_batch(const RowTiles& tiles) {
     return {block_row * (blockDim.x >> tiles.lanes_log2) + (threadIdx.x >> tiles.lanes_log2),
             thread / kSquad * (kSquad * kPieces) + thread % kSquad};
 }
-// Calls use(the thread's pieces), if it has any.
-template <int kPiece, int kBatch, class Use>
-__device__ __forceinline__ void with_tile_part(const MixedAffineRows& p, const RowTiles& tiles, Use use) {
-    const WholeVector first = first_of_batch<kPiece, kBatch>(tiles);
-    const auto count = static_cast<unsigned>(tiles.dim / kPiece);
-    if (first.row >= static_cast<unsigned>(tiles.rows) || first.vector >= count) return;
+// Calls use(the thread's pieces) of those that begin with `first`, if there are any.
+template <int kPiece, class Use>
+__device__ __forceinline__ void with_tile_part(const MixedAffineRows& p, const WholeVector& first, Use use) {
+    const auto count = static_cast<unsigned>(p.shape.dim / kPiece);
+    if (first.row >= static_cast<unsigned>(p.shape.rows) || first.vector >= count) return;
     use(TilePart<kPiece>{p.shape,
                          {p.shape, first.row, &p.places, true},
                          first.vector,
@@ -273,7 +272,7 @@ __device__ __forceinline__ SideSlice<kBatch, kPiece> affine_results(const MixedA
 }
 template <int kPiece, int kBatch>
 __device__ __forceinline__ void affine_pieces(const MixedAffineRows& p, const RowTiles& tiles) {
-    with_tile_part<kPiece, kBatch>(p, tiles, [&](TilePart<kPiece> part) {
+    with_tile_part<kPiece>(p, first_of_batch<kPiece, kBatch>(tiles), [&](TilePart<kPiece> part) {
         const auto y = affine_results<kBatch>(p, part);
         store_wide(part, p.out, part.offset(p.out), y);
     });

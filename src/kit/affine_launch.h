@@ -19,6 +19,7 @@ struct AffineTensors {
     bool eager;
     const Tensor *scale_picks = nullptr, *shift_picks = nullptr;
     bool known = true;  // the op has kernels of uniform calls
+    bool parts = true;  // and one that moves rows as vectors whose last may be a part
 };
 
 struct AffinePlan {
@@ -52,17 +53,25 @@ inline int affine_piece(const AffineTensors& call, std::int64_t dim, bool dense)
     return allow(8) ? 8 : allow(4) ? 4 : allow(2) ? 2 : 1;
 }
 
+// How many squads of threads share out a row, each thread `batch` vectors' worth of it in pieces.
+inline std::int64_t squads(std::int64_t dim, int piece, int batch) {
+    return divide_up(dim, std::int64_t{affine_squad(piece)} * kAffineWidth * batch);
+}
+
 // How many vectors' worth of elements a thread takes of rows in pieces: two, but one where no more threads are needed then than
 // the card has, or than have room beside each other where pieces are small; or where rows are so short that a second would
-// mostly lie beyond their end.
-inline int affine_batch(std::int64_t rows, std::int64_t dim, int piece, const DeviceInfo& device) {
+// mostly lie beyond their end. `dims`: the columns that squads of their own share out.
+inline int affine_batch(std::int64_t rows, std::initializer_list<std::int64_t> dims, int piece,
+                        const DeviceInfo& device) {
     const std::int64_t threads = piece == kAffineWidth ? 2048 : affine_blocks<Any>() * 256;
     const std::int64_t together = device.sms * threads * kAffineWidth;
-    const std::int64_t squad = std::int64_t{affine_squad(piece)} * kAffineWidth;
-    const auto reach = [&](int batch) { return (dim + squad * batch - 1) / (squad * batch) * batch; };
-    return rows * dim <= together || (piece < kAffineWidth && reach(1) * 3 <= reach(kMixedBatch) * 2)
-               ? 1
-               : kMixedBatch;
+    std::int64_t all = 0, reach[2] = {};
+    for (const std::int64_t dim : dims) {
+        all += dim;
+        for (int batch = 1; batch <= kMixedBatch; ++batch)
+            reach[batch - 1] += squads(dim, piece, batch) * batch;
+    }
+    return rows * all <= together || (piece < kAffineWidth && reach[0] * 3 <= reach[1] * 2) ? 1 : kMixedBatch;
 }
 
 // Whether rows are stored alike, and may be moved as vectors. The bias, which must be one row for all, and the result may have
@@ -121,12 +130,13 @@ inline AffinePlan affine_plan(const AffineTensors& call, const DeviceInfo& devic
     // A squad of threads, or of a short row as many as it has pieces.
     const auto pieces = static_cast<std::uint64_t>(std::max<std::int64_t>(p.shape.dim / piece, 1));
     const auto least = static_cast<int>(std::min<std::uint64_t>(affine_squad(piece), std::bit_ceil(pieces)));
-    p.batch = affine_batch(p.shape.rows, p.shape.dim, piece, device);
+    p.batch = affine_batch(p.shape.rows, {p.shape.dim}, piece, device);
     const RowTiles batches =
         tile_rows(p.shape.rows, p.shape.dim, kAffineWidth, p.batch, device, std::int64_t{1} << 30, least);
     if (!cover(batches, p.batch)) return plan;
     // Rows that are aligned but for their end move faster as vectors, the last of which is a part.
-    const bool ends = piece < kAffineWidth && all([](const RowOperand& o) { return o.single || o.aligned; });
+    const bool ends =
+        call.parts && piece < kAffineWidth && all([](const RowOperand& o) { return o.single || o.aligned; });
     if (ends || (piece < kAffineWidth && p.shape.dim >> 31 != 0)) return plan;
     p.piece = piece;
     plan.tiles = batches;

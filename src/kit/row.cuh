@@ -48,7 +48,7 @@ class Row {
     template <class Meanwhile>
     __device__ __forceinline__ void load(const RowInput& in, Meanwhile meanwhile) {
         // Known where the form says what is there, and not only what may be.
-        constexpr bool kKnown = !fills_registers(V) && !kForm.beside && !kForm.wide;
+        constexpr bool kKnown = !fills_registers(V) && !kForm.beside && !kForm.wide && !kForm.modulated;
         const bool sum = kForm.residual && (kKnown || in.residual.data != nullptr);
         RowSlice<T, N, V> residual;
         SideSlice<kForm.beside ? V : 1> gate;

@@ -249,6 +249,10 @@ void with_row_kernel(DType dtype, const RowProblem& problem, const RowPlan& plan
                 default: return with_vectors.template operator()<4>(form);
             }
         };
+        if constexpr (kKernels.modulated && !kWide) {
+            if (wanted.modulated)
+                return wanted.wide ? with_form(ModulatedForm<true>{}) : with_form(ModulatedForm<false>{});
+        }
         if constexpr (kKernels.wide && !kWide) {
             if (wanted.wide) return with_form(WideForm<!kKernels.plain>{});
         }

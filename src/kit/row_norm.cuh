@@ -37,9 +37,10 @@ struct MixedNorm : ModulatedNorm {
     RowPlaces places{};
 };
 template <class Form>
-using NormOf =
-    std::conditional_t<Form::kForm.bare, ModulatedNorm,
-                       std::conditional_t<Form::kForm.uniform && !Form::kForm.beside, RowNorm, MixedNorm>>;
+using NormOf = std::conditional_t<
+    Form::kForm.bare, ModulatedNorm,
+    std::conditional_t<Form::kForm.uniform && !Form::kForm.beside && !Form::kForm.modulated, RowNorm,
+                       MixedNorm>>;
 
 // What a norm subtracts from a row's elements, and what it multiplies the difference by.
 struct Moments {
@@ -85,6 +86,111 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
             bias.pass(row.part, v, again);
             weight.pass(row.part, v, again);
         }
+    });
+}
+
+// A vector of each operand of an affine map, as they lie in memory.
+template <class W, int N>
+struct MapVector {
+    Words<W, N> scale, shift;
+};
+// Where a thread finds those operands, which are stored as W.
+template <class W, int N>
+class MapOperands {
+   public:
+    template <class Part>
+    __device__ __forceinline__ MapOperands(const Part& part, const RowAffine& map)
+        : scale_(find(part, map.scale)),
+          shift_(find(part, map.shift)),
+          has_scale_(map.scale.data != nullptr),
+          has_shift_(map.shift.data != nullptr),
+          offset_(map.offset) {}
+
+    // Of slot `index`: all are asked for before the first is needed. What is absent stays unknown.
+    __device__ __forceinline__ void load(int index, MapVector<W, N>& vector) const {
+        if (has_scale_) vector.scale = load_words<N>(scale_ + index);
+        if (has_shift_) vector.shift = load_words<N>(shift_ + index);
+    }
+    // Tells L2 of it.
+    __device__ __forceinline__ void announce(int index) const {
+        if (has_scale_) prefetch_l2(scale_ + index);
+        if (has_shift_) prefetch_l2(shift_ + index);
+    }
+    // y · (scale + offset) + shift.
+    __device__ __forceinline__ void apply(const MapVector<W, N>& vector, float (&y)[N]) const {
+        float of[N];
+        if (has_scale_) {
+            to_floats(as_vector<W, N>(vector.scale), of);
+#pragma unroll
+            for (int i = 0; i < N; ++i) y[i] *= of[i] + offset_;
+        }
+        if (has_shift_) {
+            to_floats(as_vector<W, N>(vector.shift), of);
+#pragma unroll
+            for (int i = 0; i < N; ++i) y[i] += of[i];
+        }
+    }
+
+   private:
+    template <class Part>
+    __device__ __forceinline__ static const W* find(const Part& part, const RowOperand& operand) {
+        return operand.data == nullptr ? nullptr : part.template origin<N, const W>(operand);
+    }
+
+    const W *scale_, *shift_;
+    const bool has_scale_, has_shift_;
+    const float offset_;
+};
+
+// Rows of 16 bits, outputs too, with a weight and modulations that are stored alike. A thread with one vector asks for all
+// before the statistics; one with more for what a vector needs once it comes to it, mostly from L1.
+template <class T, int N, int V, class Form, class Statistics>
+__device__ __forceinline__ void normalise_modulated(const MixedNorm& p, Statistics statistics) {
+    using W = std::conditional_t<Form::kForm.wide, float, T>;
+    constexpr bool kEarly = V == 1 && sizeof(W) == 2;
+    Group<row_scope(V, Form::kForm)> group{p.shape.lanes, p.shape.cluster};
+    Row<T, N, V, Form> row(group, p.shape, &p.places);
+    const bool two = p.second.out.data != nullptr;
+    MapVector<W, N> asked[3];
+    row.load(p.in, [&] {
+        if constexpr (kEarly) {
+            row.part.template each<N, 1>([&](int, int index) {
+#pragma unroll
+                for (int i = 0; i < 3; ++i) MapOperands<W, N>(row.part, p.maps[i]).load(index, asked[i]);
+            });
+        } else {
+            // Where rows are many, L2 has what they share after the first of them.
+#pragma unroll
+            for (const RowAffine& map : p.maps) {
+                if (V > 2 && map.scale.stride == 0 && map.shift.stride == 0) continue;
+                const MapOperands<W, N> later(row.part, map);
+                row.part.template each<N, V>([&](int, int index) { later.announce(index); });
+            }
+        }
+    });
+    group.begin();
+    const Moments m = statistics(row, group, [] {});
+    const MapOperands<W, N> weight(row.part, p.maps[0]), first(row.part, p.maps[1]),
+        second(row.part, p.maps[2]);
+    T* const to = row.part.template origin<N, T>(p.to.out);
+    T* const also = two ? row.part.template origin<N, T>(p.second.out) : nullptr;
+    row.each([&](int, int index, float (&y)[N]) {
+        if constexpr (!kEarly) {
+            weight.load(index, asked[0]);
+            first.load(index, asked[1]);
+            second.load(index, asked[2]);
+        }
+#pragma unroll
+        for (float& value : y) value = (value - m.shift) * m.scale;
+        weight.apply(asked[0], y);
+        if (two) {
+            float z[N];
+            memcpy(z, y, sizeof(z));
+            second.apply(asked[2], z);
+            store_aligned(also + index, from_floats<T>(z));
+        }
+        first.apply(asked[1], y);
+        store_aligned(to + index, from_floats<T>(y));
     });
 }
 
@@ -313,6 +419,8 @@ __device__ __forceinline__ void normalise_rows(const NormOf<Form>& p, Statistics
         normalise_bare<N, V, Form>(p, statistics);
     } else if constexpr (Form::kForm.beside) {
         normalise_beside<T, N, V, Form>(p, statistics);
+    } else if constexpr (Form::kForm.modulated) {
+        normalise_modulated<T, N, V, Form>(p, statistics);
     } else if constexpr (Form::kForm.uniform) {
         normalise_uniform<T, N, V, Form>(p, statistics);
     } else {

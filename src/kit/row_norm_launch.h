@@ -57,6 +57,25 @@ MixedNorm bind_norm(const Op& op) {
     return p;
 }
 
+// Whether a call of a problem that is not uniform has kernels that modulate rows of 16 bits (RowForm::modulated); `wide`: what
+// is beside the row is of fp32.
+template <class Op>
+bool has_modulated_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by,
+                          bool wide) {
+    const DType dtype = norm_dtype(op);
+    const auto of = [&](DType wanted, std::initializer_list<const Tensor*> tensors) {
+        return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor* t) {
+            return !*t || (t->dtype == wanted && t->rank > 0 && t->dim(-1) == problem.dim);
+        });
+    };
+    const bool tanh = op.mod_tanh && (op.mod_scale || op.mod_scale2);
+    return kernels.modulated && bits(dtype) == 16 && problem.whole() && by != RowsBy::place &&
+           problem.rows >> 31 == 0 && !tanh && !op.group_scale && !op.swizzled_scale &&
+           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
+           of(wide ? DType::fp32 : dtype,
+              {&op.weight, &op.bias, &op.mod_scale, &op.mod_shift, &op.mod_scale2, &op.mod_shift2});
+}
+
 // Whether a call of a problem that is not uniform is so but for a weight and a bias of fp32 (RowForm::wide). `scale`, `shift`:
 // what is in their place.
 template <class Op>
@@ -117,6 +136,11 @@ RowProblem norm_problem(const Op& op, const RowKernels& kernels, RowsBy by) {
         has_wide_kernel(op, kernels, problem, by, alone ? op.mod_scale : op.weight,
                         alone ? op.mod_shift : op.bias))
         problem.form = {.uniform = true, .bias = !kernels.plain, .fp8 = false, .wide = true};
+    for (const bool wide : {false, true}) {
+        if (!problem.form.uniform && (modulated || by == RowsBy::picks) &&
+            has_modulated_kernel(op, kernels, problem, by, wide))
+            problem.form = {.uniform = true, .fp8 = false, .wide = wide, .modulated = true};
+    }
     if (!problem.form.uniform) problem.form = side_form(op, kernels, problem, by);
     // An octet of fp32 is two stores, each of half of every 32 bytes that a warp writes: these go to L2 twice, which many wait
     // for.

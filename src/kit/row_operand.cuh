@@ -147,27 +147,31 @@ struct RunRow {
     }
     // Elements from an operand's first to where its row begins.
     __device__ __forceinline__ std::int64_t offset(const RowShape& shape, const RowOperand& operand) const {
+        if (few) {  // those of a table are one run
+            const bool picked = places != nullptr && operand.rows != RowsBy::strides;
+            return by_strides(
+                operand, picked ? static_cast<std::int32_t>(pick.low) : static_cast<std::int32_t>(within));
+        }
         if (places != nullptr && shape.by != RowsBy::strides && operand.rows != RowsBy::strides) {
-            if (few) return multiply_wide(static_cast<std::int32_t>(pick.low), operand.stride, 0);
             if (operand.rows == RowsBy::place) return scattered_offset(*places, operand.number, row);
             return pick.wide() * places->of[operand.number].stride[0];
         }
-        return by_strides(operand);
+        return by_strides(operand, within);
     }
     // The same of an operand that no index picks.
     __device__ __forceinline__ std::int64_t plain_offset(const RowShape& shape,
                                                          const RowOperand& operand) const {
         if (!few && places != nullptr && shape.by == RowsBy::place)
             return scattered_offset(*places, operand.number, row);
-        return by_strides(operand);
+        return by_strides(operand, within);
     }
 
    private:
     __device__ __forceinline__ bool picks() const { return places != nullptr && places->picks != nullptr; }
-    __device__ __forceinline__ std::int64_t by_strides(const RowOperand& operand) const {
+    __device__ __forceinline__ std::int64_t by_strides(const RowOperand& operand, std::int64_t at) const {
         const std::int64_t begin = multiply_wide(static_cast<std::int32_t>(run), operand.run_stride, 0);
-        if (few) return multiply_wide(static_cast<std::int32_t>(within), operand.stride, begin);
-        return begin + within * operand.stride;
+        if (few) return multiply_wide(static_cast<std::int32_t>(at), operand.stride, begin);
+        return begin + at * operand.stride;
     }
 };
 
@@ -285,11 +289,12 @@ class RowSlice {
         if (from.data != nullptr) return load(part, from);
         from_ = nullptr;
         fill_ = fill;
-        if constexpr (kHeld == 0) return;
-        Vec<T, N> padding;
+        if constexpr (kHeld > 0) {
+            Vec<T, N> padding;
 #pragma unroll
-        for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
-        part.each<N, V>([&](int v, int) { held_[place(v)] = as_words(padding); });
+            for (int i = 0; i < N; ++i) padding[i] = from_float<T>(fill);
+            part.each<N, V>([&](int v, int) { held_[place(v)] = as_words(padding); });
+        }
     }
 
     __device__ __forceinline__ void get(int v, float (&to)[N]) const {

@@ -33,6 +33,7 @@ struct RowPlan {
     bool any = false;     // RowForm::any
     bool bare = false;    // RowForm::bare
     bool wide = false;    // RowForm::wide
+    bool modulated = false;  // RowForm::modulated
 
     int threads() const { return lanes * rows; }
     std::int64_t blocks(std::int64_t all_rows) const { return (all_rows + rows - 1) / rows * cluster; }
@@ -46,6 +47,7 @@ inline std::string to_string(const RowPlan& plan) {
     if (plan.piece < kOctet) text += " pieces=" + std::to_string(plan.piece);
     if (plan.keep) text += " l2=input";
     if (!plan.uniform) return text + " mixed";
+    if (plan.modulated) text += " modulated";
     if (plan.wide) return text + " wide";
     return text + (plan.any ? " any" : "") + (plan.beside && !plan.bare ? " beside" : "");
 }
@@ -71,6 +73,9 @@ struct RowForm {
     bool bare =
         false;  // of any rows: there is no gate, no tanh and no code of less than 16 bits, and rows have strides
     bool wide = false;  // of a uniform one of 16 bits: weight and bias are of fp32; a residual may be there
+    bool modulated =
+        false;  // of a uniform one of 16 bits: modulations follow the weight, as many as there are outputs, or an
+                // index picks rows beside x; all are stored as the row is, or as fp32 if `wide`
     friend constexpr bool operator==(const RowForm&, const RowForm&) = default;
 };
 
@@ -79,6 +84,7 @@ struct RowForm {
 struct RowKernels {
     bool plain = true, biased = true, biased_fp8 = true, residual = true, fp8 = true, beside = false,
          wide = false;
+    bool modulated = false;  // kernels of modulations beside rows of 16 bits
     bool any = false;        // kernels of rows of any dtypes and lengths, too
     bool wide_outs = false;  // out may be of another dtype of 16 or 32 bits than the row
 };
@@ -91,7 +97,8 @@ constexpr GroupScope row_scope(int vectors, const RowForm& form) {
 
 // A form as a kernel's template argument: a type, for nvcc cannot name kernels by the values of structs.
 template <bool kUniform, bool kBias, bool kResidual = true, bool kFp8 = true, bool kRagged = false,
-          bool kBeside = false, bool kWide = false, bool kAny = false, bool kBare = false>
+          bool kBeside = false, bool kWide = false, bool kAny = false, bool kBare = false,
+          bool kModulated = false>
 struct FormOf {
     static constexpr RowForm kForm{.uniform = kUniform,
                                    .bias = kBias,
@@ -101,11 +108,14 @@ struct FormOf {
                                    .beside = kBeside,
                                    .any = kAny,
                                    .bare = kBare,
-                                   .wide = kWide};
+                                   .wide = kWide,
+                                   .modulated = kModulated};
 };
 // Weights of fp32 beside rows of 16 bits are what most checkpoints have.
 template <bool kBias>
 using WideForm = FormOf<true, kBias, true, false, false, false, true>;
+template <bool kWide>
+using ModulatedForm = FormOf<true, true, true, false, false, false, kWide, false, false, true>;
 using BesideForm = FormOf<true, true, true, true, false, true>;
 template <bool kBare>
 using AnyForm = FormOf<true, true, true, true, false, true, false, true, kBare>;
@@ -163,6 +173,7 @@ constexpr int row_threads(int vectors, const RowForm& form) {
         return vectors == 1 ? 1024 : vectors == 2 ? 768 : 512;  // which leave 64, 80 and 128 registers
     if (form.any) return vectors == 1 ? 768 : 640;              // which leave 80 and 96
     if (form.beside) return vectors == 1 ? 1024 : vectors == 2 ? 768 : 640;  // which leave 64, 80 and 96
+    if (form.modulated) return vectors == 4 ? 768 : 1024;  // which leave 80 and 64
     if (form.wide) return vectors == 4 ? 640 : 1024;                         // which leave 48 and 64
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
@@ -173,6 +184,7 @@ constexpr int row_registers(int vectors, const RowForm& form) {
     if (form.bare) return vectors == 1 ? 64 : vectors == 2 ? 80 : 128;
     if (form.any) return vectors == 1 ? 80 : 96;
     if (form.beside) return vectors == 1 ? 64 : vectors == 2 ? 80 : 96;
+    if (form.modulated) return vectors == 4 ? 80 : 64;
     if (form.wide) return vectors == 4 ? 48 : 64;
     if (fills_registers(vectors)) return 65536 / row_threads(vectors, form) / 8 * 8;
     const bool plain = !form.bias && !form.residual && !form.fp8;
@@ -218,7 +230,7 @@ inline double halvings(const RowPlan& plan) {
 // a thread has more to load in between.
 inline double exchange_cost(const RowPlan& plan) {
     const double split = halvings(plan);
-    if (plan.any || plan.wide) return 0.1 * split;
+    if (plan.any || plan.wide || plan.modulated) return 0.1 * split;
     return (fills_registers(plan.vectors) ? 0.006 : 0.045) * split * split;
 }
 
@@ -230,6 +242,7 @@ constexpr RowInstructions row_instructions(const RowForm& form) {
     if (form.bare) return {55, 130};
     if (form.any) return {650, 275};
     if (form.beside) return {300, 400};
+    if (form.modulated) return {330, 150};
     if (form.wide) return {115, 160};
     return {90, 105};
 }
@@ -285,6 +298,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     plan.any = form.any;
     plan.bare = form.bare;
     plan.wide = form.wide;
+    plan.modulated = form.modulated;
     const int piece = form.any ? any_piece(problem.piece, form.bare) : kOctet;
     plan.piece = piece;
     const std::int64_t all = std::max<std::int64_t>((problem.dim + plan.width - 1) / plan.width, 1);
@@ -295,7 +309,7 @@ inline RowPlan row_candidate(const RowProblem& problem, int vectors, int cluster
     plan.lanes =
         row_lanes(std::max({(all + apart - 1) / apart, side_by_side, std::int64_t{problem.group_lanes}}));
     if (all <= std::int64_t{plan.lanes} * vectors / 2 && vectors > 1) return {.lanes = 0};
-    if (form.wide && fills_registers(vectors)) return {.lanes = 0};
+    if ((form.wide || form.modulated) && fills_registers(vectors)) return {.lanes = 0};
     if (form.any && !any_allows(vectors, form.bare)) return {.lanes = 0};
     if (form.beside && !form.any && !beside_allows(vectors, problem.element_bytes)) return {.lanes = 0};
     if (form.beside && !form.bare && problem.outputs > beside_outputs(vectors)) return {.lanes = 0};
