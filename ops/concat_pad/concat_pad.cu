@@ -63,6 +63,23 @@ Plan plan_of(const ConcatPad& op) {
     return plan;
 }
 
+// Whether out is one stretch of memory, in which words of 16 bytes are put together.
+bool is_flat(const ConcatPad& op, const Plan& plan) {
+    const PadAxis& inner = plan.axis[0];
+    if (plan.word == 16 || op.out.numel() == 0 || op.out.numel() >> 31 != 0 || plan.size[0] < kFlatLeast)
+        return false;
+    if (inner.x != 1 || inner.kept != 0 || (op.cache && inner.cache != 1)) return false;
+    std::int64_t together = 1;
+    for (int i = 0; i < 5; ++i) {
+        if (plan.size[i] > 1 && plan.axis[i].out != together) return false;
+        together *= plan.size[i];
+    }
+    return kit::begins_aligned(op.out, 128 / bits(op.out.dtype));
+}
+std::int64_t flat_blocks(const ConcatPad& op, const Plan& plan) {
+    return kit::divide_up(op.out.numel() * plan.word, std::int64_t{16} * kThreads * kFlatWords);
+}
+
 kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {
     std::int64_t rows = 1;
     for (int i = 1; i < 5; ++i) rows *= plan.size[i];
@@ -77,6 +94,24 @@ void launch(const ConcatPad& op, Context& context) {
     PadParams p{.x = place(op.x), .cache = place(op.cache), .out = op.out.data, .rows = {}, .axis = {}};
     std::copy_n(plan.axis, 5, p.axis);
     for (int i = 1; i < 5; ++i) p.rows.add(plan.size[i]);
+    if (is_flat(op, plan)) {
+        const FlatParams flat{.pad = p,
+                              .width = kit::Divisor::of(plan.size[0]),
+                              .rows = static_cast<unsigned>(op.out.numel() / plan.size[0]),
+                              .end = static_cast<unsigned>(op.out.numel())};
+        const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(flat_blocks(op, plan))),
+                                     .block = dim3(kThreads),
+                                     .dependent = true};
+        const auto flat_as = [&](auto* type) {
+            using Element = std::remove_pointer_t<decltype(type)>;
+            kit::launch("concat_pad_flat", concat_pad_flat<Element>, shape, context.stream(), flat);
+        };
+        switch (plan.word) {
+            case 4: return flat_as(static_cast<unsigned*>(nullptr));
+            case 2: return flat_as(static_cast<unsigned short*>(nullptr));
+            default: return flat_as(static_cast<unsigned char*>(nullptr));
+        }
+    }
     const kit::RowTiles t = tiles(plan, context.info());
     const auto with_word = [&](auto* type) {
         using Word = std::remove_pointer_t<decltype(type)>;
@@ -95,6 +130,9 @@ const RegisterImplementations<ConcatPad> kKernels{
     {{"words", +[](const ConcatPad&, const DeviceInfo&) -> const char* { return nullptr; },
       +[](const ConcatPad& op, const DeviceInfo& device) {
           const Plan plan = plan_of(op);
+          if (is_flat(op, plan))
+              return "words of 16 of elements of " + std::to_string(plan.word) +
+                     ", blocks=" + std::to_string(flat_blocks(op, plan));
           return "words of " + std::to_string(plan.word) + ", " + tiles(plan, device).describe();
       },
       launch}}};

@@ -49,7 +49,7 @@ inline const Contract& ConcatPad::contract() {
             .sizes("frames", {1, 2, 4})
             .sizes("cache_frames", {0, 1, 2, 2})
             .sizes("height", {1, 3, 8})
-            .sizes("width", {1, 5, 8, 20})
+            .sizes("width", {1, 5, 8, 20, 61})
             .source(
                 "torch.cat and pad before causal 3-D convolutions; fused_causal_conv3d_cat_pad_cuda, "
                 "cat_pad_channels_last_3d of SGLang's diffusion kernels");

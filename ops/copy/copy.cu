@@ -34,17 +34,53 @@ kit::RowTiles tiles(const CopyPlan& plan, const DeviceInfo& device) {
                           device);
 }
 
+// Sixteen bytes of the value that fills out.
+uint4 pattern_of(const Copy& op) {
+    uint4 pattern{};
+    for (std::int64_t i = 0; i < 128 / bits(op.out.dtype); ++i)
+        store_element(op.out.dtype, &pattern, i, static_cast<double>(op.value));
+    return pattern;
+}
+
 Run run_of(const Copy& op, const CopyPlan& plan) {
-    Run run{.x = op.x ? op.x.data : nullptr,
+    return {.x = op.x ? op.x.data : nullptr,
             .out = op.out.data,
             .x_step = plan.x[0],
             .out_step = plan.out[0],
-            .pattern = {},
+            .pattern = op.x ? uint4{} : pattern_of(op),
             .rows = walk(plan)};
-    if (op.x) return run;
-    for (std::int64_t i = 0; i < 128 / bits(op.out.dtype); ++i)
-        store_element(op.out.dtype, &run.pattern, i, static_cast<double>(op.value));
-    return run;
+}
+
+// Whether all is one run, whose words begin equally far from its beginning in both tensors.
+bool is_straight(const CopyPlan& plan) {
+    return plan.way == Way::words && plan.axes == 1 && plan.out[0] == 1 && plan.x[0] == 1 &&
+           (plan.word == 16 || plan.head > 0);
+}
+
+Straight straight_of(const Copy& op, const CopyPlan& plan) {
+    const std::int64_t size = bytes(op.out.dtype, op.out.numel()), head = bytes(op.out.dtype, plan.head);
+    return {.x = op.x ? op.x.as<const char>() : nullptr,
+            .out = op.out.as<char>(),
+            .words = (size - head) / 16,
+            .head = static_cast<int>(head),
+            .tail = static_cast<int>((size - head) % 16),
+            .pattern = op.x ? uint4{} : pattern_of(op)};
+}
+
+// Words that a thread copies: one, as long as the card has threads for all.
+int straight_batch(const Straight& run, const DeviceInfo& device) {
+    return run.words > std::int64_t{2048} * device.sms ? 4 : 1;
+}
+kit::LaunchShape straight_shape(const Straight& run, const DeviceInfo& device) {
+    const unsigned threads = run.words < std::int64_t{256} * device.sms ? 64 : 256;
+    const std::int64_t blocks = kit::divide_up(run.words, threads * straight_batch(run, device));
+    return {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(threads), .dependent = true};
+}
+void launch_straight(const Copy& op, const CopyPlan& plan, Context& context) {
+    const Straight run = straight_of(op, plan);
+    const bool one = straight_batch(run, context.info()) == 1;
+    kit::launch("copy_run", one ? &copy_run<1> : &copy_run<4>, straight_shape(run, context.info()),
+                context.stream(), run);
 }
 
 void launch_words(const Copy& op, const CopyPlan& plan, Context& context) {
@@ -141,17 +177,12 @@ Copy part(const Copy& op, std::int64_t begin, std::int64_t end) {
 
 void launch(const Copy& op, Context& context) {
     const CopyPlan plan = plan_copy(op);
-    const std::int64_t end = op.out.numel();
-    if (plan.head == 0 && (plan.tail == 0 || plan.tail == end)) return launch_plan(op, plan, context);
-    // A single run: the few elements before and behind its whole words are launches of their own.
-    const std::int64_t whole =
-        plan.head > 0 ? end - (end - plan.head) % (128 / bits(op.out.dtype)) : end - plan.tail;
-    const std::int64_t ends[] = {0, plan.head, whole, end};
-    for (int i = 0; i < 3; ++i) {
-        if (ends[i] == ends[i + 1]) continue;
-        const Copy one = part(op, ends[i], ends[i + 1]);
+    if (is_straight(plan)) return launch_straight(op, plan, context);
+    const std::int64_t end = op.out.numel(), whole = end - plan.tail;
+    if (plan.tail == 0 || whole == 0) return launch_plan(op, plan, context);
+    // A single run: the few elements behind its whole words are a launch of their own.
+    for (const Copy& one : {part(op, 0, whole), part(op, whole, end)})
         launch_plan(one, plan_copy(one), context);
-    }
 }
 
 const char* decline(const Copy& op, const DeviceInfo&) {
@@ -161,7 +192,15 @@ const char* decline(const Copy& op, const DeviceInfo&) {
 
 std::string config(const Copy& op, const DeviceInfo& device) {
     const CopyPlan plan = plan_copy(op);
-    if (plan.head > 0) return std::to_string(plan.head) + " elements, then words of 16";
+    if (is_straight(plan)) {
+        const Straight run = straight_of(op, plan);
+        const kit::LaunchShape shape = straight_shape(run, device);
+        const std::string edge =
+            run.head + run.tail > 0 ? std::to_string(run.head + run.tail) + " bytes and " : "";
+        return "one run, " + edge + "words of 16, " + std::to_string(straight_batch(run, device)) +
+               " a thread, threads=" + std::to_string(shape.block.x) +
+               " blocks=" + std::to_string(shape.grid.x);
+    }
     const std::string end = plan.tail > 0 ? ", then " + std::to_string(plan.tail) + " elements" : "";
     switch (plan.way) {
         case Way::words:

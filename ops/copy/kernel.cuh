@@ -64,6 +64,44 @@ __global__ void __launch_bounds__(256) copy_words(const __grid_constant__ Run ru
     });
 }
 
+// Bytes side by side: those before the first whole word of 16, these words, and those behind the last one.
+struct Straight {
+    const char* x;  // null: `pattern` instead
+    char* out;
+    std::int64_t words;
+    int head, tail;
+    uint4 pattern;
+};
+
+// What     out = x, or a pattern, of one run
+// Mapping  a thread owns kBatch words, a block apart; what is no whole word is the first block's, a byte a thread
+// Traffic  both once: bound by memory
+// Needs    x and out begin equally far before a multiple of 16 bytes
+template <int kBatch>
+__global__ void __launch_bounds__(256) copy_run(const __grid_constant__ Straight run) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    const std::int64_t first = std::int64_t{blockIdx.x} * (blockDim.x * kBatch) + threadIdx.x;
+    const auto* x = reinterpret_cast<const uint4*>(run.x + run.head);
+    auto* out = reinterpret_cast<uint4*>(run.out + run.head);
+    uint4 words[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+        const std::int64_t at = first + b * blockDim.x;
+        words[b] = run.pattern;
+        if (run.x != nullptr && at < run.words) words[b] = kit::load(x + at);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+        const std::int64_t at = first + b * blockDim.x;
+        if (at < run.words) kit::store(out + at, words[b]);
+    }
+    const int edge = static_cast<int>(threadIdx.x);
+    if (blockIdx.x != 0 || edge >= run.head + run.tail) return;
+    const std::int64_t at = edge < run.head ? edge : run.words * 16 + edge;
+    run.out[at] = run.x != nullptr ? run.x[at] : reinterpret_cast<const char*>(&run.pattern)[at % 16];
+}
+
 inline constexpr int kTile = 64;
 
 // A column of it begins in another bank than its neighbour.

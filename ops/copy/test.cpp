@@ -177,7 +177,7 @@ TEST(Copy, PlanMergesAxesAndWidensWords) {
     if (configuration("copy x=fp32[1] out=fp32[1]").empty()) GTEST_SKIP() << "no kernels";
     EXPECT_THAT(configuration("copy x=bf16[4,8,64] out=bf16[4,8,64]"), HasSubstr("words of 16"));
     EXPECT_THAT(configuration("copy x=bf16[1000003] out=bf16[1000003]"), HasSubstr("words of 16"));
-    EXPECT_THAT(configuration("copy x=bf16[1000003] out=bf16[1000003]"), HasSubstr("then 3 elements"));
+    EXPECT_THAT(configuration("copy x=bf16[1000003] out=bf16[1000003]"), HasSubstr("one run, 6 bytes"));
     EXPECT_THAT(configuration("copy x=bf16[512,4096]{1,512} out=bf16[512,4096]"),
                 HasSubstr("tiles of 64x64, blocks=512"));
     EXPECT_THAT(configuration("copy x=bf16[16,8]{12,1} out=bf16[16,8]"), HasSubstr("words of 4"));
@@ -185,10 +185,13 @@ TEST(Copy, PlanMergesAxesAndWidensWords) {
     EXPECT_THAT(configuration("copy x=fp32[64,512]{1,64} out=bf16[64,512]"), HasSubstr("converted elements"));
     // What each says in full.
     EXPECT_EQ(configuration("copy x=bf16[64] out=bf16[64]"),
-              "strides: words of 16, threads=64 lanes=8 grid=1x1");
+              "strides: one run, words of 16, 1 a thread, threads=64 blocks=1");
     EXPECT_EQ(configuration("copy x=bf16[65] out=bf16[65]"),
-              "strides: words of 16, threads=64 lanes=8 grid=1x1, then 1 elements");
-    EXPECT_EQ(configuration("copy x=bf16[135]+7 out=bf16[135]+7"), "strides: 1 elements, then words of 16");
+              "strides: one run, 2 bytes and words of 16, 1 a thread, threads=64 blocks=1");
+    EXPECT_EQ(configuration("copy x=bf16[135]+7 out=bf16[135]+7"),
+              "strides: one run, 14 bytes and words of 16, 1 a thread, threads=64 blocks=1");
+    EXPECT_EQ(configuration("copy x=bf16[8000000] out=bf16[8000000]"),
+              "strides: one run, words of 16, 4 a thread, threads=256 blocks=977");
     EXPECT_EQ(configuration("copy x=fp32[2,70,130]{9100,1,70} out=fp32[2,70,130]"),
               "strides: tiles of 64x64, blocks=12");
 }

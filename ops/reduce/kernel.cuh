@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kit/convert.cuh"
+#include "kit/divisor.cuh"
 #include "kit/ptx/pdl.cuh"
 #include "kit/reduce.cuh"
 #include "kit/vector.cuh"
@@ -15,8 +16,8 @@ enum class ReduceKind { sum, max, amax };
 struct ReduceParams {
     const void *x, *factor;  // factor may be null
     std::int64_t x_stride, factor_stride, rows, dim, chunk;
-    unsigned chunks;
-    int lanes;  // threads that share a chunk
+    kit::Divisor chunks;    // of a row; of few rows
+    int lanes, lanes_log2;  // threads that share a chunk
     bool vectors;
     ReduceKind kind;
     void* out;  // one result a chunk
@@ -108,16 +109,15 @@ struct Terms {
                                             std::int64_t last, int thread, int lanes) {
         kit::Words<T, kWidth> words[kBatch], by[kBatch]{};
         for (std::int64_t at = first + thread; at < last; at += kBatch * lanes) {
-            const int held = static_cast<int>(min((last - at + lanes - 1) / lanes, std::int64_t{kBatch}));
 #pragma unroll
             for (int b = 0; b < kBatch; ++b) {
-                if (b < held) words[b] = kit::load_words<kWidth>(x + (at + b * lanes) * kWidth);
-                if (b < held && factor != nullptr)
-                    by[b] = kit::load_words<kWidth>(factor + (at + b * lanes) * kWidth);
+                const std::int64_t one = at + b * lanes;
+                if (one < last) words[b] = kit::load_words<kWidth>(x + one * kWidth);
+                if (one < last && factor != nullptr) by[b] = kit::load_words<kWidth>(factor + one * kWidth);
             }
 #pragma unroll
             for (int b = 0; b < kBatch; ++b) {
-                if (b < held) add(words[b], by[b], factor != nullptr);
+                if (at + b * lanes < last) add(words[b], by[b], factor != nullptr);
             }
         }
     }
@@ -172,13 +172,15 @@ __global__ void __launch_bounds__(256) reduce(ReduceParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::Group<> group{.lanes = p.lanes};
-    const std::int64_t per_block = blockDim.x / static_cast<unsigned>(p.lanes);
-    const std::int64_t item = blockIdx.x * per_block + threadIdx.x / static_cast<unsigned>(p.lanes);
-    const bool present = item < p.rows * p.chunks;
+    const std::int64_t item =
+        std::int64_t{blockIdx.x} * (blockDim.x >> p.lanes_log2) + (threadIdx.x >> p.lanes_log2);
+    const bool present = item < p.rows * p.chunks.divisor;
+    // A row of more chunks than one is one of few.
+    const std::int64_t row = p.chunks.divisor == 1 ? item : p.chunks.quotient(static_cast<unsigned>(item));
     const auto find = [&]<ReduceKind kKind>() {
         Combine<Sum<T>, kKind> combine;
         Sum<T> found = combine.identity();
-        if (present) found = chunk_terms<T, kKind>(p, item / p.chunks, item % p.chunks, group.thread());
+        if (present) found = chunk_terms<T, kKind>(p, row, item - row * p.chunks.divisor, group.thread());
         found = group.reduce(found, combine);
         if (present && group.thread() == 0) store_result(p, item, found);
     };

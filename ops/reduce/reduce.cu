@@ -1,6 +1,8 @@
 // reduce on the GPU and in the emulator: policy and launches.
 #include "ops/reduce/reduce.h"
 
+#include <bit>
+
 #include "kit/elementwise.cuh"
 #include "kit/launch.h"
 #include "ops/reduce/kernel.cuh"
@@ -74,8 +76,9 @@ ReduceParams params(const Cut& cut, ReduceKind kind) {
             .rows = cut.rows,
             .dim = cut.dim,
             .chunk = cut.chunk,
-            .chunks = cut.chunks,
+            .chunks = kit::Divisor::of(cut.chunks),
             .lanes = cut.lanes,
+            .lanes_log2 = std::countr_zero(static_cast<unsigned>(cut.lanes)),
             .vectors = cut.vectors,
             .kind = kind,
             .out = nullptr,

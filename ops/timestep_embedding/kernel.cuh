@@ -7,7 +7,7 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-inline constexpr int kThreads = 128, kRows = 4;
+inline constexpr int kThreads = 128;
 
 struct EmbeddingParams {
     const void* t;
@@ -16,6 +16,7 @@ struct EmbeddingParams {
     DType t_dtype, out_dtype;
     float scale, negative_log, reciprocal;  // −ln(max_period), 1 / (half − downscale)
     bool cos_first, odd;
+    int rows;  // of a thread
 };
 
 __device__ __forceinline__ float load_number(const EmbeddingParams& p, std::int64_t row) {
@@ -26,15 +27,15 @@ __device__ __forceinline__ float load_number(const EmbeddingParams& p, std::int6
 }
 
 // What     out[row] = [sin θ, cos θ] of one wavelength a column, every operation rounded as PyTorch's are
-// Mapping  a thread owns a wavelength of 4 rows
+// Mapping  a thread owns a wavelength of 4 rows, or of one where rows are few
 // Traffic  out once; about 60 instructions for two elements: bound by memory in fp32, by arithmetic in 16 bits
 // Needs    nothing of alignment: neighbours store neighbouring elements
 __global__ void __launch_bounds__(kThreads) timestep_embedding(EmbeddingParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
     const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x,
-                       first = std::int64_t{blockIdx.y} * kRows;
-    const std::int64_t last = first + kRows < p.batch ? first + kRows : p.batch;
+                       first = std::int64_t{blockIdx.y} * p.rows;
+    const std::int64_t last = first + p.rows < p.batch ? first + p.rows : p.batch;
     if (p.odd && i == p.half) {
         for (std::int64_t row = first; row < last; ++row)
             kit::store_as(p.out_dtype, p.out, row * p.out_stride + 2 * p.half, 0.0f);

@@ -11,10 +11,17 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-kit::LaunchShape shape(const TimestepEmbedding& op) {
-    const std::int64_t columns = op.dim / 2 + op.dim % 2;
+// Rows of a thread: several, which share its wavelength, where the card has no thread for each.
+int rows_of(const TimestepEmbedding& op, const DeviceInfo& device) {
+    constexpr int kRows = 4;
+    const bool threads = op.t.dim(0) <= 65535 && op.t.dim(0) * op.dim / 2 <= std::int64_t{2048} * device.sms;
+    return threads ? 1 : kRows;
+}
+
+kit::LaunchShape shape(const TimestepEmbedding& op, const DeviceInfo& device) {
+    const std::int64_t columns = op.dim / 2 + op.dim % 2, rows = rows_of(op, device);
     return {.grid = dim3(static_cast<unsigned>((columns + kThreads - 1) / kThreads),
-                         static_cast<unsigned>((op.t.dim(0) + kRows - 1) / kRows)),
+                         static_cast<unsigned>((op.t.dim(0) + rows - 1) / rows)),
             .block = dim3(kThreads),
             .dependent = true};
 }
@@ -34,19 +41,21 @@ void launch(const TimestepEmbedding& op, Context& context) {
                             .negative_log = static_cast<float>(-std::log(static_cast<double>(op.max_period))),
                             .reciprocal = 1.0f / static_cast<float>(wavelengths),
                             .cos_first = op.cos_first,
-                            .odd = op.dim % 2 != 0};
-    kit::launch("timestep_embedding", timestep_embedding, shape(op), context.stream(), p);
+                            .odd = op.dim % 2 != 0,
+                            .rows = rows_of(op, context.info())};
+    kit::launch("timestep_embedding", timestep_embedding, shape(op, context.info()), context.stream(), p);
 }
 
 const RegisterImplementations<TimestepEmbedding> kKernels{
     kit::kTarget,
     {{"wavelengths",
-      +[](const TimestepEmbedding& op, const DeviceInfo&) -> const char* {
-          return shape(op).grid.y > 65535 ? "more than 262140 rows" : nullptr;
+      +[](const TimestepEmbedding& op, const DeviceInfo& device) -> const char* {
+          return shape(op, device).grid.y > 65535 ? "more than 262140 rows" : nullptr;
       },
-      +[](const TimestepEmbedding& op, const DeviceInfo&) {
-          return "threads=" + std::to_string(kThreads) + " grid=" + std::to_string(shape(op).grid.x) + "x" +
-                 std::to_string(shape(op).grid.y);
+      +[](const TimestepEmbedding& op, const DeviceInfo& device) {
+          const dim3 grid = shape(op, device).grid;
+          return "threads=" + std::to_string(kThreads) + " rows=" + std::to_string(rows_of(op, device)) +
+                 " grid=" + std::to_string(grid.x) + "x" + std::to_string(grid.y);
       },
       launch}}};
 

@@ -74,6 +74,8 @@ __global__ void __launch_bounds__(256)
 // What     the same for any strides and dtypes
 // Mapping  a thread owns batches of 4 elements along out's innermost axis
 // Traffic  out (and residual) once in whole lines; x as its strides lie
+// Needs    nothing where Word is void; else elements of its size, of one dtype, and no residual: they are moved as they are
+template <class Word>
 __global__ void __launch_bounds__(256) upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
@@ -86,9 +88,14 @@ __global__ void __launch_bounds__(256) upsample(const __grid_constant__ UpParams
             Place at = place;
             at.step(p.axis[0], column + b * step);
             at.x += at.part * p.shuffle / p.all * p.channel;
-            float value = kit::load_as(p.x_dtype, p.x, at.x);
-            if (p.residual != nullptr) value += kit::load_as(p.residual_dtype, p.residual, at.residual);
-            kit::store_as(p.out_dtype, p.out, at.out, value);
+            if constexpr (std::is_void_v<Word>) {
+                float value = kit::load_as(p.x_dtype, p.x, at.x);
+                if (p.residual != nullptr) value += kit::load_as(p.residual_dtype, p.residual, at.residual);
+                kit::store_as(p.out_dtype, p.out, at.out, value);
+            } else {
+                kit::store(static_cast<Word*>(p.out) + at.out,
+                           kit::load(static_cast<const Word*>(p.x) + at.x));
+            }
         }
     });
 }

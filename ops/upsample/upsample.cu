@@ -91,7 +91,13 @@ void launch_vectors(const Upsample& op, Context& context) {
 
 void launch(const Upsample& op, Context& context) {
     const kit::RowTiles t = tiles(op, context.info());
-    kit::launch("upsample", upsample, t.shape(), context.stream(), params(op), t);
+    const bool same = op.x.dtype == op.out.dtype && !op.residual;
+    const auto launch_as = [&](auto kernel) {
+        kit::launch("upsample", kernel, t.shape(), context.stream(), params(op), t);
+    };
+    if (same && bits(op.x.dtype) == 16) return launch_as(&upsample<unsigned short>);
+    if (same && bits(op.x.dtype) == 32) return launch_as(&upsample<unsigned>);
+    launch_as(&upsample<void>);
 }
 
 std::string config(const Upsample& op, const DeviceInfo& device) { return tiles(op, device).describe(); }
