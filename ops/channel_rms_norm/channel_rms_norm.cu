@@ -17,6 +17,8 @@ int lanes(const ChannelRmsNorm& op) {
     return n;
 }
 
+bool few(const ChannelRmsNorm& op) { return (op.x.dim(0) * op.x.dim(2)) >> 30 == 0; }
+
 ChannelParams params(const ChannelRmsNorm& op) {
     ChannelParams p{.x = op.x.data,
                     .weight = op.weight ? op.weight.data : nullptr,
@@ -38,6 +40,9 @@ ChannelParams params(const ChannelRmsNorm& op) {
                     .weight_aligned = op.weight && kit::rows_aligned(op.weight, kWidth),
                     .bias_aligned = op.bias && kit::rows_aligned(op.bias, kWidth),
                     .lanes = lanes(op),
+                    .lanes_log2 = std::countr_zero(static_cast<unsigned>(lanes(op))),
+                    .by_places = kit::Divisor::of(few(op) ? op.x.dim(2) : 1),
+                    .few = few(op),
                     .eps = op.eps,
                     .root = static_cast<float>(std::sqrt(static_cast<double>(op.x.dim(1)))),
                     .silu = op.activation == ChannelRmsNorm::Activation::silu,
@@ -50,6 +55,10 @@ ChannelParams params(const ChannelRmsNorm& op) {
 
 std::int64_t blocks(const ChannelRmsNorm& op, int places_a_block) {
     return kit::divide_up(op.x.dim(0) * op.x.dim(2), places_a_block);
+}
+// Threads of a block of the general kernels: small ones, where else multiprocessors had none. `lanes`: of a place.
+int threads_of(const ChannelRmsNorm& op, int lanes, const DeviceInfo& device) {
+    return blocks(op, kThreads / lanes) < device.sms ? kThreads / 4 : kThreads;
 }
 
 // Whether x and out are alike and consist of aligned vectors along `axis`, which 32 bits tell apart.
@@ -129,15 +138,16 @@ std::string describe_last(const ChannelRmsNorm& op, const DeviceInfo& device) {
                " whole vectors";
     const bool vectors = kit::axis_aligned(op.x, 1, kWidth) && kit::axis_aligned(op.out, 1, kWidth);
     return "lanes=" + std::to_string(lanes(op)) +
-           " a place, blocks=" + std::to_string(blocks(op, kThreads / lanes(op))) +
+           " a place, blocks=" + std::to_string(blocks(op, threads_of(op, lanes(op), device) / lanes(op))) +
            (vectors ? " vectors" : " elements");
 }
 
 void launch_last(const ChannelRmsNorm& op, Context& context) {
     if (const WholePlan plan = whole_last(op, context.info()); plan.whole)
         return launch_whole(op, plan, true, context);
-    const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, kThreads / lanes(op)))),
-                                 .block = dim3(kThreads),
+    const int threads = threads_of(op, lanes(op), context.info());
+    const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, threads / lanes(op)))),
+                                 .block = dim3(static_cast<unsigned>(threads)),
                                  .dependent = true};
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("channels_last", channels_last<std::remove_pointer_t<decltype(type)>>, shape,
@@ -150,14 +160,15 @@ std::string describe_apart(const ChannelRmsNorm& op, const DeviceInfo& device) {
     if (plan.whole)
         return "threads=" + std::to_string(plan.threads) + " lanes=" + std::to_string(plan.lanes) +
                " a channel, blocks=" + std::to_string(plan.blocks) + " whole vectors";
-    return "a thread a place, blocks=" + std::to_string(blocks(op, kThreads));
+    return "a thread a place, blocks=" + std::to_string(blocks(op, threads_of(op, 1, device)));
 }
 
 void launch_apart(const ChannelRmsNorm& op, Context& context) {
     if (const WholePlan plan = whole_apart(op, context.info()); plan.whole)
         return launch_whole(op, plan, false, context);
-    const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, kThreads))),
-                                 .block = dim3(kThreads),
+    const int threads = threads_of(op, 1, context.info());
+    const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(blocks(op, threads))),
+                                 .block = dim3(static_cast<unsigned>(threads)),
                                  .dependent = true};
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("channels_apart", channels_apart<std::remove_pointer_t<decltype(type)>>, shape,

@@ -17,7 +17,9 @@ struct ChannelParams {
     std::int64_t x_stride[3], out_stride[3], length_stride[3];  // batch, channel, place
     std::int64_t batches, channels, places;
     bool x_aligned, out_aligned, weight_aligned, bias_aligned;
-    int lanes;        // last: that share a place
+    int lanes, lanes_log2;  // last: that share a place
+    kit::Divisor by_places;
+    bool few;         // fewer than 2^31 places in all
     float eps, root;  // √channels
     bool silu, eager;
 };
@@ -54,6 +56,10 @@ __device__ __forceinline__ float given_factor(const ChannelParams& p, std::int64
     return p.eager ? length : p.root / length;
 }
 
+__device__ __forceinline__ std::int64_t batch_of(const ChannelParams& p, std::int64_t place) {
+    return p.few ? p.by_places.quotient(static_cast<unsigned>(place)) : place / p.places;
+}
+
 // What     out = act(x / length·√channels·weight + bias), channels neighbours in memory; length is given or max(‖x‖, eps)
 // Mapping  lanes of a warp share a place; a lane keeps up to 4 vectors of it in registers, and reads more twice
 // Traffic  x and out once: bound by memory
@@ -64,8 +70,8 @@ __global__ void __launch_bounds__(kThreads) channels_last(const __grid_constant_
     kit::dependents_launch();
     const int lane = static_cast<int>(threadIdx.x) & (p.lanes - 1);
     const std::int64_t place =
-        std::int64_t{blockIdx.x} * (kThreads / p.lanes) + static_cast<int>(threadIdx.x) / p.lanes;
-    const std::int64_t batch = place / p.places, within = place - batch * p.places;
+        std::int64_t{blockIdx.x} * (blockDim.x >> p.lanes_log2) + (threadIdx.x >> p.lanes_log2);
+    const std::int64_t batch = batch_of(p, place), within = place - batch * p.places;
     const std::int64_t dim = place < p.batches * p.places ? p.channels : 0;
     const T* x = static_cast<const T*>(p.x) + batch * p.x_stride[0] + within * p.x_stride[2];
     const auto load = [&](std::int64_t at) {
@@ -121,9 +127,9 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) channels_apart(const __grid_constant__ ChannelParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
-    const std::int64_t place = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+    const std::int64_t place = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (place >= p.batches * p.places) return;
-    const std::int64_t batch = place / p.places, within = place - batch * p.places;
+    const std::int64_t batch = batch_of(p, place), within = place - batch * p.places;
     const T* x = static_cast<const T*>(p.x) + batch * p.x_stride[0] + within * p.x_stride[2];
     float factor;
     if (p.length == nullptr) {

@@ -77,11 +77,11 @@ TEST(ChannelRmsNorm, PolicyFollowsTheLayout) {
         HasSubstr("channels_last: lanes=4 a place, blocks=64 whole vectors"));
     EXPECT_THAT(
         configuration("channel_rms_norm x=bf16[1,96,4096]{393216,1,96} out=fp32[1,96,4096]{393216,1,96}"),
-        HasSubstr("channels_last: lanes=4 a place, blocks=64 vectors"));
+        HasSubstr("channels_last: lanes=4 a place, blocks=256 vectors"));
     EXPECT_THAT(configuration("channel_rms_norm x=bf16[1,96,4096] out=bf16[1,96,4096]"),
                 HasSubstr("channels_apart: threads=256 lanes=4 a channel, blocks=128 whole vectors"));
     EXPECT_THAT(configuration("channel_rms_norm x=bf16[1,96,4096] out=fp32[1,96,4096]"),
-                HasSubstr("channels_apart: a thread a place, blocks=16"));
+                HasSubstr("channels_apart: a thread a place, blocks=64"));
 }
 
 }  // namespace

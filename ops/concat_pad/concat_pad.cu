@@ -63,7 +63,7 @@ Plan plan_of(const ConcatPad& op) {
     return plan;
 }
 
-// Whether out is one stretch of memory, in which words of 16 bytes are put together.
+// Whether out is one stretch of memory, in which units of four bytes are put together.
 bool is_flat(const ConcatPad& op, const Plan& plan) {
     const PadAxis& inner = plan.axis[0];
     if (plan.word == 16 || op.out.numel() == 0 || op.out.numel() >> 31 != 0 || plan.size[0] < kFlatLeast)
@@ -74,10 +74,10 @@ bool is_flat(const ConcatPad& op, const Plan& plan) {
         if (plan.size[i] > 1 && plan.axis[i].out != together) return false;
         together *= plan.size[i];
     }
-    return kit::begins_aligned(op.out, 128 / bits(op.out.dtype));
+    return kit::begins_aligned(op.out, 32 / bits(op.out.dtype));
 }
 std::int64_t flat_blocks(const ConcatPad& op, const Plan& plan) {
-    return kit::divide_up(op.out.numel() * plan.word, std::int64_t{16} * kThreads * kFlatWords);
+    return kit::divide_up(op.out.numel() * plan.word, std::int64_t{4} * kThreads * kUnits);
 }
 
 kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {
@@ -131,7 +131,7 @@ const RegisterImplementations<ConcatPad> kKernels{
       +[](const ConcatPad& op, const DeviceInfo& device) {
           const Plan plan = plan_of(op);
           if (is_flat(op, plan))
-              return "words of 16 of elements of " + std::to_string(plan.word) +
+              return "units of 4 of elements of " + std::to_string(plan.word) +
                      ", blocks=" + std::to_string(flat_blocks(op, plan));
           return "words of " + std::to_string(plan.word) + ", " + tiles(plan, device).describe();
       },

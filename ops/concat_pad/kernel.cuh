@@ -127,13 +127,13 @@ __global__ void __launch_bounds__(kThreads, 5)
     }
 }
 
-// Elements of a word of 16 bytes, words of a thread, and how long rows are at least, of which a block's table then has room
-// for all.
+// Elements of a unit of four bytes, units of a thread, and how long rows are at least, of which a block's table then has
+// room for all.
 template <class Element>
-inline constexpr int kInWord = 16 / static_cast<int>(sizeof(Element));
-inline constexpr int kFlatWords = 2, kFlatLeast = 32;
+inline constexpr int kInUnit = 4 / static_cast<int>(sizeof(Element));
+inline constexpr int kUnits = 8, kFlatLeast = 32;
 template <class Element>
-inline constexpr int kFlatChunk = kThreads * kFlatWords * kInWord<Element>;
+inline constexpr int kFlatChunk = kThreads * kUnits * kInUnit<Element>;
 
 struct FlatParams {
     PadParams pad;
@@ -148,63 +148,15 @@ struct RowBegins {
     const Element* at[kFlatChunk<Element> / kFlatLeast + 3];
 };
 
-// Whole words of elements that lie anywhere, by loads of four bytes where two elements may begin in the midst of these.
-template <class Element>
-__device__ __forceinline__ kit::Vec<Element, kInWord<Element>> load_beside(const Element* from) {
-    constexpr int N = kInWord<Element>;
-    kit::Vec<Element, N> word;
-    const bool whole = reinterpret_cast<std::uintptr_t>(from) % 4 == 0;
-    if (whole) {
-        unsigned parts[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) parts[i] = kit::load(reinterpret_cast<const unsigned*>(from) + i);
-        memcpy(&word, parts, sizeof(word));
-    } else if constexpr (sizeof(Element) == 2) {
-        word[0] = kit::load(from);
-#pragma unroll
-        for (int i = 1; i < N - 1; i += 2) {
-            const unsigned pair = kit::load(reinterpret_cast<const unsigned*>(from + i));
-            word[i] = static_cast<Element>(pair);
-            word[i + 1] = static_cast<Element>(pair >> 16);
-        }
-        word[N - 1] = kit::load(from + N - 1);
-    } else {
-#pragma unroll
-        for (int i = 0; i < N; ++i) word[i] = kit::load(from + i);
-    }
-    return word;
-}
-
-// The word of out that begins at `column` of the row of `begins`; what lies beyond the row is the next one's.
-template <class Element>
-__device__ __forceinline__ kit::Vec<Element, kInWord<Element>> flat_word(const PadAxis& axis, int width,
-                                                                         const Element* const* begins,
-                                                                         int column) {
-    constexpr int N = kInWord<Element>;
-    const int inside = static_cast<int>(axis.inside), before = static_cast<int>(axis.before);
-    const Element *const here = begins[0], *const next = begins[1];
-    // Where the sources begin, counted from the word's first element.
-    const int first = before - column, second = width - column + before;
-    const unsigned has = here != nullptr ? inside : 0, has_next = next != nullptr ? inside : 0;
-    if (has > 0 && first <= 0 && N <= first + inside) return load_beside(here - first);
-    kit::Vec<Element, N> word;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-        word[i] = 0;
-        if (static_cast<unsigned>(i - first) < has) word[i] = kit::load(here + (i - first));
-        if (static_cast<unsigned>(i - second) < has_next) word[i] = kit::load(next + (i - second));
-    }
-    return word;
-}
-
 // What     the same, into one stretch of memory
-// Mapping  a thread owns two words of 16 bytes of out, wherever rows begin in them; its block finds where each row comes from
-// Traffic  as above; the loads are of single elements where a word has a row's end, else of four bytes
-// Needs    out without gaps, at a multiple of 16 bytes, of fewer than 2^31 elements; rows of kFlatLeast elements or more, which
-//          lie side by side in x and the cache too, of either of which a row is
+// Mapping  a thread owns units of four bytes of out, wherever rows begin in them, and its neighbour the next ones; its block
+//          finds where each row comes from
+// Traffic  as above: neighbours load neighbouring elements, and store units
+// Needs    out without gaps, at a multiple of four bytes, of fewer than 2^31 elements; rows of kFlatLeast elements or more,
+//          which lie side by side in x and the cache too, of either of which a row is
 template <class Element>
 __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constant__ FlatParams p) {
-    constexpr int N = kInWord<Element>;
+    constexpr int N = kInUnit<Element>;
     RowBegins<Element>& begins = kit::block_shared<RowBegins<Element>>();
     kit::dependency_wait();
     kit::dependents_launch();
@@ -225,24 +177,37 @@ __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constan
         begins.at[i] = begin;
     }
     __syncthreads();
-    kit::Vec<Element, N> words[kFlatWords];
-    const unsigned column = first - top * width;
+    const auto inside = static_cast<unsigned>(p.pad.axis[0].inside),
+               before = static_cast<unsigned>(p.pad.axis[0].before);
+    const unsigned behind = first - top * width;  // elements of the first row that are before the block's
+    kit::Vec<Element, N> units[kUnits];
 #pragma unroll
-    for (int w = 0; w < kFlatWords; ++w) {
-        const unsigned at = (w * kThreads + threadIdx.x) * N;
-        if (first + at >= p.end) continue;
-        const unsigned row = p.width.quotient(column + at);
-        words[w] = flat_word(p.pad.axis[0], static_cast<int>(width), begins.at + row,
-                             static_cast<int>(column + at - row * width));
+    for (int u = 0; u < kUnits; ++u) {
+        const unsigned at = (u * kThreads + threadIdx.x) * N;
+        const unsigned row = p.width.quotient(behind + at);
+        const bool there = first + at < p.end;
+        const Element *const here = there ? begins.at[row] : nullptr, *const next = there && N > 1
+                                                                                        ? begins.at[row + 1]
+                                                                                        : nullptr;
+        // Numbers of an element in its source: of what is in front of that they are large.
+        const unsigned number = behind + at - row * width - before, number_next = number - width;
+#pragma unroll
+        for (unsigned i = 0; i < N; ++i) {
+            units[u][i] = 0;
+            if (here != nullptr && number + i < inside)
+                units[u][i] = kit::load(here + static_cast<std::int32_t>(number) + i);
+            if (next != nullptr && number_next + i < inside)
+                units[u][i] = kit::load(next + static_cast<std::int32_t>(number_next) + i);
+        }
     }
     auto* out = static_cast<Element*>(p.pad.out);
 #pragma unroll
-    for (int w = 0; w < kFlatWords; ++w) {
-        const unsigned at = first + (w * kThreads + threadIdx.x) * N;
+    for (int u = 0; u < kUnits; ++u) {
+        const unsigned at = first + (u * kThreads + threadIdx.x) * N;
         if (at + N <= p.end) {
-            kit::store_aligned(out + at, words[w]);
+            kit::store_aligned(out + at, units[u]);
         } else if (at < p.end) {
-            kit::store_elements(out + at, words[w], static_cast<int>(p.end - at));
+            kit::store_elements(out + at, units[u], static_cast<int>(p.end - at));
         }
     }
 }

@@ -62,16 +62,16 @@ TEST(ConcatPad, PolicyMovesChannelsLastByWholeVectors) {
         HasSubstr("words of 16"));
     EXPECT_THAT(configuration(
                     "concat_pad x=bf16[1,96,4,60,104] out=bf16[1,96,4,62,106] top=1 bottom=1 left=1 right=1"),
-                HasSubstr("words of 16 of elements of 2"));
+                HasSubstr("units of 4 of elements of 2"));
     EXPECT_THAT(
         configuration("concat_pad x=bf16[1,96,4,60,20] out=bf16[1,96,4,62,22] top=1 bottom=1 left=1 right=1"),
         HasSubstr("words of 2,"));
 }
 
 #if WEFT_HAS_EMULATOR
-// Words of out that are put together from rows of x, of the cache and of zeros: rows that begin at every place of a word,
-// ends of two of them in one, sources at odd addresses, an end that is no whole word, several blocks; elements of each size.
-TEST(ConcatPad, WordsOfElements) {
+// Units of out that are put together from rows of x, of the cache and of zeros: rows that begin at every place of a unit,
+// ends of two of them in one, sources at odd addresses, an end that is no whole unit, several blocks; elements of each size.
+TEST(ConcatPad, UnitsOfElements) {
     for (const char* call :
          {"x=bf16[1,3,2,5,31] cache=bf16[1,3,1,5,31] out=bf16[1,3,4,8,33] front=1 top=1 bottom=2 left=1 "
           "right=1",
@@ -80,7 +80,7 @@ TEST(ConcatPad, WordsOfElements) {
           "x=fp8_e4m3[1,2,3,4,45] out=fp8_e4m3[1,2,3,4,51] left=4 right=2",
           "x=fp8_e5m2[1,2,3,4,45]+1 cache=fp8_e5m2[1,2,1,4,45] out=fp8_e5m2[1,2,4,4,45]",
           "x=bf16[1,40,4,9,64]{40960,1024,256,28,1} out=bf16[1,40,4,9,97] left=33"}) {
-        test::expect_right("concat_pad " + std::string(call), "words", "words of 16 of elements");
+        test::expect_right("concat_pad " + std::string(call), "words", "units of 4 of elements");
     }
 }
 #endif

@@ -18,7 +18,7 @@ struct ReduceParams {
     std::int64_t x_stride, factor_stride, rows, dim, chunk;
     kit::Divisor chunks;    // of a row; of few rows
     int lanes, lanes_log2;  // threads that share a chunk
-    bool vectors;
+    bool vectors, whole;    // whole: rows are whole vectors
     ReduceKind kind;
     void* out;  // one result a chunk
     DType out_dtype;
@@ -105,15 +105,17 @@ struct Terms {
             add(chain++ & (kWidth - 1), x[i], factor != nullptr ? factor + i : nullptr);
     }
     // Vectors [first, last) of aligned memory, a batch of loads in flight together.
-    __device__ __forceinline__ void vectors(const T* x, const T* factor, std::int64_t first,
-                                            std::int64_t last, int thread, int lanes) {
+    template <class Index>
+    __device__ __forceinline__ void vectors(const T* x, const T* factor, Index first, Index last, int thread,
+                                            int lanes) {
         kit::Words<T, kWidth> words[kBatch], by[kBatch]{};
-        for (std::int64_t at = first + thread; at < last; at += kBatch * lanes) {
+        for (Index at = first + thread; at < last; at += kBatch * lanes) {
 #pragma unroll
             for (int b = 0; b < kBatch; ++b) {
-                const std::int64_t one = at + b * lanes;
-                if (one < last) words[b] = kit::load_words<kWidth>(x + one * kWidth);
-                if (one < last && factor != nullptr) by[b] = kit::load_words<kWidth>(factor + one * kWidth);
+                const Index one = at + b * lanes;
+                if (one < last) words[b] = kit::load_words<kWidth>(x + std::int64_t{one} * kWidth);
+                if (one < last && factor != nullptr)
+                    by[b] = kit::load_words<kWidth>(factor + std::int64_t{one} * kWidth);
             }
 #pragma unroll
             for (int b = 0; b < kBatch; ++b) {
@@ -134,6 +136,11 @@ __device__ __forceinline__ Sum<T> chunk_terms(const ReduceParams& p, std::int64_
     Terms<T, kKind> terms;
     if (!p.vectors) {
         terms.elements(x, factor, chunk * p.chunk, min((chunk + 1) * p.chunk, p.dim), thread, p.lanes);
+        return terms.all();
+    }
+    if (p.whole) {
+        terms.vectors(x, factor, static_cast<int>(chunk * p.chunk),
+                      static_cast<int>(min((chunk + 1) * p.chunk, p.dim / kWidth)), thread, p.lanes);
         return terms.all();
     }
     const auto beyond = static_cast<std::int64_t>(reinterpret_cast<uintptr_t>(x) % 16 / sizeof(T));

@@ -31,16 +31,24 @@ struct Cut {
 
 Cut cut_rows(std::int64_t rows, std::int64_t dim, int width, bool vectors, const DeviceInfo& device) {
     const std::int64_t units = vectors ? dim / width : dim;
-    Cut cut{.rows = rows, .dim = dim, .vectors = vectors};
-    constexpr std::int64_t kWarpful = 32 * 16, kBlockful = kThreads * 8;
-    if (units > kWarpful) {
+    Cut cut{.rows = rows, .dim = dim, .lanes = 1, .vectors = vectors};
+    constexpr std::int64_t kWarpful = 32 * 16, kBlockful = kThreads * 8, kFlight = 4, kFew = 64;
+    // Few rows take blocks as long as these have room side by side.
+    if (units > kWarpful || (units >= kFew && rows * kThreads <= std::int64_t{512} * device.sms)) {
         cut.lanes = kThreads;
         const std::int64_t wanted =
             kit::divide_up(std::int64_t{8} * device.sms, std::max<std::int64_t>(rows, 1));
         cut.chunks =
             static_cast<unsigned>(std::clamp<std::int64_t>(std::min(wanted, units / kBlockful), 1, 1 << 20));
     } else {
-        while (cut.lanes > 1 && cut.lanes / 2 >= units) cut.lanes /= 2;
+        // As few lanes as have all that is theirs in flight, but four, which read 64 bytes side by side; more, up to one for
+        // each unit, where the card has them.
+        const auto more = [&] {
+            return cut.lanes * kFlight < units ||
+                   (cut.lanes < units &&
+                    (cut.lanes < 4 || rows * cut.lanes < std::int64_t{1024} * device.sms));
+        };
+        while (cut.lanes < 32 && more()) cut.lanes *= 2;
     }
     cut.chunk = std::max<std::int64_t>(1, kit::divide_up(units, cut.chunks));
     return cut;
@@ -80,6 +88,7 @@ ReduceParams params(const Cut& cut, ReduceKind kind) {
             .lanes = cut.lanes,
             .lanes_log2 = std::countr_zero(static_cast<unsigned>(cut.lanes)),
             .vectors = cut.vectors,
+            .whole = false,
             .kind = kind,
             .out = nullptr,
             .out_dtype = DType::fp32,
@@ -96,6 +105,9 @@ void launch(const Reduce& op, Context& context) {
     p.x = op.x.data;
     p.x_stride = fold_rows(op.x)->stride;
     if (op.factor) p.factor = op.factor.data, p.factor_stride = fold_rows(op.factor)->stride;
+    const int width = 128 / bits(op.x.dtype);
+    p.whole =
+        cut.vectors && cut.dim % width == 0 && cut.dim / width >> 30 == 0 && kit::rows_aligned(op.x, width);
     const auto finish = [&](ReduceParams& last) {
         last.out = op.out.data;
         last.out_dtype = op.out.dtype;

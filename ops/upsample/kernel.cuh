@@ -71,6 +71,56 @@ __global__ void __launch_bounds__(256)
     });
 }
 
+// Along an axis that is repeated: how often, and how far apart the copies lie.
+struct Repeat {
+    unsigned count = 1;
+    std::int64_t out = 0, residual = 0;
+};
+// `up`, whose rows and strides are those of an element of x and its first copy.
+struct CopiesParams {
+    UpParams up;
+    Repeat time, height, width;
+};
+
+// What     the same, of so many vectors that each has a thread
+// Mapping  a thread owns a vector of x, which it stores wherever it belongs
+// Traffic  x, residual and out once: bound by memory. Where an element lies is found once for all of its copies
+// Needs    as upsample_vectors
+template <class T>
+__global__ void __launch_bounds__(256)
+    upsample_copies(const __grid_constant__ CopiesParams p, kit::RowTiles tiles) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
+        Place at;
+        p.up.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.up.axis[axis + 1], index); });
+        const auto words = kit::load_words<kWidth>(static_cast<const T*>(p.up.x) + at.x + column);
+        const auto put = [&](std::int64_t to, std::int64_t from) {
+            kit::Vec<T, kWidth> vector = kit::as_vector<T, kWidth>(words);
+            if (p.up.residual != nullptr) {
+                float sum[kWidth], add[kWidth];
+                kit::to_floats(vector, sum);
+                kit::to_floats(kit::load_aligned<kWidth>(static_cast<const T*>(p.up.residual) + from), add);
+#pragma unroll
+                for (int i = 0; i < kWidth; ++i) sum[i] += add[i];
+                vector = kit::from_floats<T>(sum);
+            }
+            kit::store_aligned(static_cast<T*>(p.up.out) + to, vector);
+        };
+        for (unsigned t = 0; t < p.time.count; ++t) {
+            for (unsigned h = 0; h < p.height.count; ++h) {
+                std::int64_t to = at.out + column + t * p.time.out + h * p.height.out,
+                             from = at.residual + column + t * p.time.residual + h * p.height.residual;
+                for (unsigned w = 0; w < p.width.count; ++w) {
+                    put(to, from);
+                    to += p.width.out;
+                    from += p.width.residual;
+                }
+            }
+        }
+    });
+}
+
 // What     the same for any strides and dtypes
 // Mapping  a thread owns batches of 4 elements along out's innermost axis
 // Traffic  out (and residual) once in whole lines; x as its strides lie

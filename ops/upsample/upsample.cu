@@ -81,7 +81,44 @@ const char* decline_vectors(const Upsample& op, const DeviceInfo& device) {
     return decline(op, device);
 }
 
+// Whether there are vectors of x for all threads of the card: then each has one, with all of its copies.
+bool has_threads(const Upsample& op, const DeviceInfo& device) {
+    return op.x.numel() / kWidth >= std::int64_t{1024} * device.sms;
+}
+
+CopiesParams copies(const Upsample& op) {
+    CopiesParams p{.up = params(op), .time = {}, .height = {}, .width = {}};
+    p.up.rows = {};
+    int order[kMaxRank];
+    order_axes(op.out, order);
+    const std::int64_t scale[] = {op.time_scale, op.height_scale, op.width_scale};
+    Repeat* const repeat[] = {&p.time, &p.height, &p.width};
+    for (int i = 0; i < op.out.rank; ++i) {
+        UpAxis& axis = p.up.axis[i];
+        const int place = order[i] - (op.out.rank - 4);
+        if (i > 0) p.up.rows.add(op.x.shape[order[i]]);
+        axis.part = 0;
+        if (place < 0 || place == 3) continue;
+        *repeat[place] = {static_cast<unsigned>(scale[place]), axis.out, axis.residual};
+        axis.out *= scale[place];
+        axis.residual *= scale[place];
+    }
+    return p;
+}
+
+kit::RowTiles copies_tiles(const Upsample& op, const DeviceInfo& device) {
+    const std::int64_t channels = op.x.dim(-1);
+    return kit::tile_rows(op.x.numel() / channels, channels, kWidth, 1, device);
+}
+
 void launch_vectors(const Upsample& op, Context& context) {
+    if (has_threads(op, context.info())) {
+        const kit::RowTiles t = copies_tiles(op, context.info());
+        return kit::with_wide_type(op.x.dtype, [&](auto* type) {
+            kit::launch("upsample_copies", upsample_copies<std::remove_pointer_t<decltype(type)>>, t.shape(),
+                        context.stream(), copies(op), t);
+        });
+    }
     const kit::RowTiles t = tiles(op, context.info());
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("upsample_vectors", upsample_vectors<std::remove_pointer_t<decltype(type)>>, t.shape(),
@@ -101,10 +138,13 @@ void launch(const Upsample& op, Context& context) {
 }
 
 std::string config(const Upsample& op, const DeviceInfo& device) { return tiles(op, device).describe(); }
+std::string config_vectors(const Upsample& op, const DeviceInfo& device) {
+    return has_threads(op, device) ? copies_tiles(op, device).describe() + " of x" : config(op, device);
+}
 
 const RegisterImplementations<Upsample> kKernels{
     kit::kTarget,
-    {{"vectors", decline_vectors, config, launch_vectors}, {"elements", decline, config, launch}}};
+    {{"vectors", decline_vectors, config_vectors, launch_vectors}, {"elements", decline, config, launch}}};
 
 }  // namespace
 }  // namespace weft::inline WEFT_TARGET
