@@ -66,7 +66,7 @@ Plan plan_of(const ConcatPad& op) {
 // Whether out is one stretch of memory, in which units of four bytes are put together.
 bool is_flat(const ConcatPad& op, const Plan& plan) {
     const PadAxis& inner = plan.axis[0];
-    if (plan.word == 16 || op.out.numel() == 0 || op.out.numel() >> 31 != 0 || plan.size[0] < kFlatLeast)
+    if (plan.word == 16 || op.out.numel() == 0 || op.out.numel() >> 30 != 0 || plan.size[0] < kFlatLeast)
         return false;
     if (inner.x != 1 || inner.kept != 0 || (op.cache && inner.cache != 1)) return false;
     std::int64_t together = 1;
@@ -95,10 +95,12 @@ void launch(const ConcatPad& op, Context& context) {
     std::copy_n(plan.axis, 5, p.axis);
     for (int i = 1; i < 5; ++i) p.rows.add(plan.size[i]);
     if (is_flat(op, plan)) {
-        const FlatParams flat{.pad = p,
-                              .width = kit::Divisor::of(plan.size[0]),
-                              .rows = static_cast<unsigned>(op.out.numel() / plan.size[0]),
-                              .end = static_cast<unsigned>(op.out.numel())};
+        const FlatParams flat{
+            .pad = p,
+            .width = kit::Divisor::of(plan.size[0]),
+            .rows = static_cast<unsigned>(op.out.numel() / plan.size[0]),
+            .end = static_cast<unsigned>(op.out.numel()),
+            .cache = (static_cast<const char*>(p.cache) - static_cast<const char*>(p.x)) / plan.word};
         const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(flat_blocks(op, plan))),
                                      .block = dim3(kThreads),
                                      .dependent = true};

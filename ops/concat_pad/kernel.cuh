@@ -139,20 +139,22 @@ struct FlatParams {
     PadParams pad;
     kit::Divisor width;  // of a row of out
     unsigned rows, end;  // of out; its elements
+    std::int64_t cache;  // elements from x's first to the cache's
 };
 
-// For each row of out that a block reaches, and the next: where its first element lies that is not in front of the source;
-// null where the row is zeros.
+// For each row of out that a block reaches, and the next: where its first element lies that is not in front of the source,
+// in elements from x's first; none where the row is zeros.
+inline constexpr std::int64_t kNoRow = INT64_MIN;
 template <class Element>
 struct RowBegins {
-    const Element* at[kFlatChunk<Element> / kFlatLeast + 3];
+    std::int64_t at[kFlatChunk<Element> / kFlatLeast + 3];
 };
 
 // What     the same, into one stretch of memory
 // Mapping  a thread owns units of four bytes of out, wherever rows begin in them, and its neighbour the next ones; its block
 //          finds where each row comes from
 // Traffic  as above: neighbours load neighbouring elements, and store units
-// Needs    out without gaps, at a multiple of four bytes, of fewer than 2^31 elements; rows of kFlatLeast elements or more,
+// Needs    out without gaps, at a multiple of four bytes, of fewer than 2^30 elements; rows of kFlatLeast elements or more,
 //          which lie side by side in x and the cache too, of either of which a row is
 template <class Element>
 __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constant__ FlatParams p) {
@@ -162,17 +164,14 @@ __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constan
     kit::dependents_launch();
     const unsigned first = blockIdx.x * static_cast<unsigned>(kFlatChunk<Element>);
     const unsigned top = p.width.quotient(first), width = p.width.divisor;
-    const unsigned count =
-        p.width.quotient(min(first + static_cast<unsigned>(kFlatChunk<Element>), p.end) - 1) - top + 2;
+    const unsigned count = p.width.quotient(first + static_cast<unsigned>(kFlatChunk<Element>) - 1) - top + 2;
     for (unsigned i = threadIdx.x; i < count; i += kThreads) {
-        const Element* begin = nullptr;
+        std::int64_t begin = kNoRow;
         if (top + i < p.rows) {
             Source source{0, 0, 0, true, false};
             p.pad.rows.each(top + i,
                             [&](int axis, std::int64_t index) { source.step(p.pad.axis[axis + 1], index); });
-            if (source.inside)
-                begin = source.kept ? static_cast<const Element*>(p.pad.cache) + source.cache
-                                    : static_cast<const Element*>(p.pad.x) + source.x;
+            if (source.inside) begin = source.kept ? p.cache + source.cache : source.x;
         }
         begins.at[i] = begin;
     }
@@ -180,34 +179,34 @@ __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constan
     const auto inside = static_cast<unsigned>(p.pad.axis[0].inside),
                before = static_cast<unsigned>(p.pad.axis[0].before);
     const unsigned behind = first - top * width;  // elements of the first row that are before the block's
-    kit::Vec<Element, N> units[kUnits];
+    const auto* x = static_cast<const Element*>(p.pad.x);
+    // One load an element, so that all are in flight together; they become units afterwards.
+    Element elements[kUnits][N];
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
         const unsigned at = (u * kThreads + threadIdx.x) * N;
-        const unsigned row = p.width.quotient(behind + at);
-        const bool there = first + at < p.end;
-        const Element *const here = there ? begins.at[row] : nullptr, *const next = there && N > 1
-                                                                                        ? begins.at[row + 1]
-                                                                                        : nullptr;
-        // Numbers of an element in its source: of what is in front of that they are large.
-        const unsigned number = behind + at - row * width - before, number_next = number - width;
+        const unsigned row = p.width.quotient(behind + at), column = behind + at - row * width;
 #pragma unroll
         for (unsigned i = 0; i < N; ++i) {
-            units[u][i] = 0;
-            if (here != nullptr && number + i < inside)
-                units[u][i] = kit::load(here + static_cast<std::int32_t>(number) + i);
-            if (next != nullptr && number_next + i < inside)
-                units[u][i] = kit::load(next + static_cast<std::int32_t>(number_next) + i);
+            const bool next = i > 0 && column + i >= width;
+            const std::int64_t begin = begins.at[row + next];
+            // Of an element in front of the source this is a large number.
+            const unsigned number = column + i - (next ? width : 0) - before;
+            elements[u][i] = 0;
+            if (number < inside && begin != kNoRow) elements[u][i] = kit::load(x + begin + number);
         }
     }
     auto* out = static_cast<Element*>(p.pad.out);
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
         const unsigned at = first + (u * kThreads + threadIdx.x) * N;
+        kit::Vec<Element, N> unit;
+#pragma unroll
+        for (int i = 0; i < N; ++i) unit[i] = elements[u][i];
         if (at + N <= p.end) {
-            kit::store_aligned(out + at, units[u]);
+            kit::store_aligned(out + at, unit);
         } else if (at < p.end) {
-            kit::store_elements(out + at, units[u], static_cast<int>(p.end - at));
+            kit::store_elements(out + at, unit, static_cast<int>(p.end - at));
         }
     }
 }

@@ -175,7 +175,7 @@ __device__ __forceinline__ void store_result(const ReduceParams& p, std::int64_t
 // Needs    lanes a power of two up to 32, or the whole block; vectors: rows of x and factor begin equally far from a
 //          multiple of 16 bytes. A second launch of one chunk a row finds what the chunks' results come to
 template <class T>
-__global__ void __launch_bounds__(256) reduce(ReduceParams p) {
+__global__ void __launch_bounds__(256, 3) reduce(ReduceParams p) {
     kit::dependency_wait();
     kit::dependents_launch();
     kit::Group<> group{.lanes = p.lanes};
