@@ -128,6 +128,7 @@ const char* decline_last(const ChannelRmsNorm& op, const DeviceInfo&) {
     const bool single = op.x.dim(1) == 1;
     if (!single && (op.x.stride[1] != 1 || op.out.stride[1] != 1))
         return "channels are not neighbours in memory";
+    if (op.x.dim(1) < kWidth) return "fewer channels than a vector has";
     return blocks(op, kThreads / lanes(op)) >> 31 == 0 ? nullptr : "2^31 blocks or more";
 }
 

@@ -118,8 +118,36 @@ __global__ void __launch_bounds__(kThreads) channels_last(const __grid_constant_
     });
 }
 
+// Of a place that has no more channels than a vector: they stay in registers.
+template <class T>
+__device__ __forceinline__ void few_channels(const ChannelParams& p, const T* x, std::int64_t batch,
+                                             std::int64_t within) {
+    const int count = static_cast<int>(p.channels);
+    float values[kWidth], squares = 0.0f, weight[kWidth], bias[kWidth];
+#pragma unroll
+    for (int c = 0; c < kWidth; ++c) values[c] = c < count ? kit::to_float(x[c * p.x_stride[1]]) : 0.0f;
+    kit::load_floats_or(1.0f, p.weight_dtype, p.weight, 0, weight, count, false);
+    kit::load_floats_or(0.0f, p.bias_dtype, p.bias, 0, bias, count, false);
+#pragma unroll
+    for (const float value : values) squares += value * value;
+    const float factor = p.length == nullptr ? factor_of(p, squares) : given_factor(p, batch, within);
+#pragma unroll
+    for (int c = 0; c < kWidth; ++c) {
+        if (c < count) values[c] = scaled(p, values[c], factor, weight[c], bias[c]);
+    }
+    const std::int64_t to = batch * p.out_stride[0] + within * p.out_stride[2];
+    kit::with_type(p.out_dtype, [&](auto* type) {
+        using Out = std::remove_pointer_t<decltype(type)>;
+        Out* out = static_cast<Out*>(p.out) + to;
+#pragma unroll
+        for (int c = 0; c < kWidth; ++c) {
+            if (c < count) kit::store(out + c * p.out_stride[1], kit::from_float<Out>(values[c]));
+        }
+    });
+}
+
 // What     the same for any strides: places neighbours in memory, or nothing
-// Mapping  a thread owns a place and walks its channels twice, neighbours reading neighbouring places
+// Mapping  a thread owns a place and walks its channels twice, neighbours reading neighbouring places; few of them once
 // Traffic  x twice, the second time from L2 where it holds what the blocks of one moment read (once where the length is
 //          given); out once
 // Needs    out may be x's memory
@@ -131,6 +159,7 @@ __global__ void __launch_bounds__(kThreads) channels_apart(const __grid_constant
     if (place >= p.batches * p.places) return;
     const std::int64_t batch = batch_of(p, place), within = place - batch * p.places;
     const T* x = static_cast<const T*>(p.x) + batch * p.x_stride[0] + within * p.x_stride[2];
+    if (p.channels <= kWidth) return few_channels(p, x, batch, within);
     float factor;
     if (p.length == nullptr) {
         float squares[kWidth] = {}, sum = 0.0f;

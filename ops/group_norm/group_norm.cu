@@ -19,6 +19,7 @@ struct Plan {
     bool backwards = false;
     unsigned columns = 1, sets_across = 1;  // channels last
     int lanes = 1;
+    int threads = kThreads;  // of a block
 
     std::int64_t items() const { return sets * pieces; }
     std::int64_t blocks() const { return pieces > 1 ? 2 * items() : items(); }
@@ -72,6 +73,7 @@ void cut_first(Plan& plan, const GroupNorm& op, const DeviceInfo& device) {
          .most = 16 / bytes(op.x.dtype, 1),
          .bytes = bytes(op.x.dtype, kThreads * kWidth)},
         (kChannels - 1) * std::max<std::int64_t>(1, row), device);
+    if (plan.width == kWidth && row * each <= 2 * kFew) plan.threads = kFew;
 }
 
 void cut_last(Plan& plan, const GroupNorm& op, const DeviceInfo& device) {
@@ -174,6 +176,7 @@ std::string describe(const Plan& plan, const NormParams& p) {
     text += " width=" + std::to_string(plan.width) + " pieces=" + std::to_string(plan.pieces);
     if (plan.pieces > 1) text += "x" + std::to_string(plan.piece) + " ahead=" + std::to_string(plan.ahead);
     if (plan.pieces > 1 && plan.backwards) text += " backwards";
+    if (plan.threads < kThreads) text += " threads=" + std::to_string(plan.threads);
     std::string scalar;
     const auto name = [&](const char* operand, bool is_scalar) {
         if (is_scalar) scalar += (scalar.empty() ? " scalar=" : ",") + std::string(operand);
@@ -187,7 +190,9 @@ std::string describe(const Plan& plan, const NormParams& p) {
 
 template <class T>
 void (*kernel_of(const Plan& plan))(NormParams) {
-    if (!plan.channels_last) return plan.width == kWidth ? norm_first<T, true> : norm_first<T, false>;
+    if (!plan.channels_last && plan.width == kWidth)
+        return plan.threads == kFew ? norm_first<T, true, kFew> : norm_first<T, true, kThreads>;
+    if (!plan.channels_last) return norm_first<T, false, kThreads>;
     return plan.width == kWidth ? norm_last<T, kWidth> : plan.width == 2 ? norm_last<T, 2> : norm_last<T, 1>;
 }
 
@@ -195,17 +200,20 @@ void launch(const GroupNorm& op, Context& context) {
     const Plan plan = plan_of(op, context.info());
     const std::size_t bytes = scratch_bytes(op, plan);
     const NormParams p = params(op, plan, context.info(), bytes > 0 ? context.scratch(bytes) : nullptr);
-    const auto launch_blocks = [&](const char* name, auto kernel, std::int64_t blocks, auto... more) {
+    const auto launch_blocks = [&](const char* name, auto kernel, std::int64_t blocks, int threads,
+                                   auto... more) {
         kit::launch(name, kernel,
-                    {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads), .dependent = true},
+                    {.grid = dim3(static_cast<unsigned>(blocks)),
+                     .block = dim3(static_cast<unsigned>(threads)),
+                     .dependent = true},
                     context.stream(), p, more...);
     };
     if (plan.pieces > 1)
-        launch_blocks("begin_turns", begin_turns, kit::divide_up(plan.sets + 1, kThreads),
+        launch_blocks("begin_turns", begin_turns, kit::divide_up(plan.sets + 1, kThreads), kThreads,
                       static_cast<unsigned>(plan.sets + 1));
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         launch_blocks(plan.channels_last ? "norm_last" : "norm_first",
-                      kernel_of<std::remove_pointer_t<decltype(type)>>(plan), plan.blocks());
+                      kernel_of<std::remove_pointer_t<decltype(type)>>(plan), plan.blocks(), plan.threads);
     });
 }
 

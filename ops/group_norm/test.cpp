@@ -85,6 +85,16 @@ TEST(GroupNorm, PiecesOfManyChannels) {
                        "moments", "channels first width=8 pieces=2x1023 ahead=14");
 }
 
+// Of few vectors a warp has a group; of more than two a lane, a block.
+TEST(GroupNorm, GroupsOfFewVectors) {
+    for (const char* call :
+         {"x=fp32[3,64,24] weight=fp32[64] bias=fp32[64] out=fp32[3,64,24] activation=silu groups=16",
+          "x=bf16[2,64,128] out=@x groups=16", "x=fp16[5,4,8] weight=fp16[4] out=fp16[5,4,8] groups=4"})
+        test::expect_right("group_norm " + std::string(call), "moments", "width=8 pieces=1 threads=32");
+    EXPECT_THAT(configuration("group_norm x=bf16[2,64,136] out=bf16[2,64,136] groups=16"),
+                Not(HasSubstr("threads")));
+}
+
 // Channels that lie apart by no whole vectors, or consist of none, are fetched one by one.
 TEST(GroupNorm, ChannelsThatAreNoWholeVectors) {
     for (const char* x : {"bf16[1,4,12]{64,16,1}", "fp32[1,4,8]{64,12,1}"}) {
