@@ -78,7 +78,6 @@ void plan_pieces(const Activate& op, const DeviceInfo& device, Plan& made) {
     // As many threads side by side as the shorter of both has, so that those of a warp do the same.
     kit::RowTiles tiles =
         kit::tile_rows(rows, std::min(ahead_dim, dim), kWidth, batch, device, std::int64_t{1} << 30, squad);
-    if (!kit::cover(tiles, batch)) return;
     const auto blocks = [&](std::int64_t columns) {
         return kit::divide_up(kit::squads(columns, piece, batch) * squad,
                               std::int64_t{1} << tiles.lanes_log2);

@@ -125,10 +125,8 @@ void launch_whole(const ChannelRmsNorm& op, const WholePlan& plan, bool last, Co
 }
 
 const char* decline_last(const ChannelRmsNorm& op, const DeviceInfo&) {
-    const bool single = op.x.dim(1) == 1;
-    if (!single && (op.x.stride[1] != 1 || op.out.stride[1] != 1))
-        return "channels are not neighbours in memory";
     if (op.x.dim(1) < kWidth) return "fewer channels than a vector has";
+    if (op.x.stride[1] != 1 || op.out.stride[1] != 1) return "channels are not neighbours in memory";
     return blocks(op, kThreads / lanes(op)) >> 31 == 0 ? nullptr : "2^31 blocks or more";
 }
 

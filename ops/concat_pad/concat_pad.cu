@@ -66,8 +66,7 @@ Plan plan_of(const ConcatPad& op) {
 // Whether out is one stretch of memory, in which units of four bytes are put together.
 bool is_flat(const ConcatPad& op, const Plan& plan) {
     const PadAxis& inner = plan.axis[0];
-    if (plan.word == 16 || op.out.numel() == 0 || op.out.numel() >> 30 != 0 || plan.size[0] < kFlatLeast)
-        return false;
+    if (plan.word == 16 || op.out.numel() >> 30 != 0 || plan.size[0] < kFlatLeast) return false;
     if (inner.x != 1 || inner.kept != 0 || (op.cache && inner.cache != 1)) return false;
     std::int64_t together = 1;
     for (int i = 0; i < 5; ++i) {
@@ -77,7 +76,8 @@ bool is_flat(const ConcatPad& op, const Plan& plan) {
     return kit::begins_aligned(op.out, 32 / bits(op.out.dtype));
 }
 std::int64_t flat_blocks(const ConcatPad& op, const Plan& plan) {
-    return kit::divide_up(op.out.numel() * plan.word, std::int64_t{4} * kThreads * kUnits);
+    return std::max<std::int64_t>(
+        1, kit::divide_up(op.out.numel() * plan.word, std::int64_t{4} * kThreads * kUnits));
 }
 
 kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {

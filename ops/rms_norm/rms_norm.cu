@@ -13,7 +13,8 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 // A bias is a shift: that of a modulation, or in fp32 a mixed kernel's.
-constexpr RowKernels kForms{.biased_fp8 = false, .beside = true, .wide = true, .modulated = true, .any = true};
+constexpr RowKernels kForms{
+    .biased_fp8 = false, .beside = true, .wide = true, .modulated = true, .any = true};
 
 void launch(const RmsNorm& op, Context& context) {
     kit::launch_norm<kForms>("rms_norm", op, context, [](auto* type, auto width, auto vectors, auto form) {

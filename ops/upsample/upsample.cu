@@ -132,9 +132,8 @@ void launch(const Upsample& op, Context& context) {
     const auto launch_as = [&](auto kernel) {
         kit::launch("upsample", kernel, t.shape(), context.stream(), params(op), t);
     };
-    if (same && bits(op.x.dtype) == 16) return launch_as(&upsample<unsigned short>);
-    if (same && bits(op.x.dtype) == 32) return launch_as(&upsample<unsigned>);
-    launch_as(&upsample<void>);
+    if (!same) return launch_as(&upsample<void>);
+    launch_as(bits(op.x.dtype) == 16 ? &upsample<unsigned short> : &upsample<unsigned>);
 }
 
 std::string config(const Upsample& op, const DeviceInfo& device) { return tiles(op, device).describe(); }

@@ -2,19 +2,10 @@
 #pragma once
 
 #include "kit/ptx/pdl.cuh"
+#include "kit/row_affine.cuh"
 #include "kit/row_store.cuh"
 
 namespace weft::inline WEFT_TARGET::kit {
-
-// y · (scale + offset) + shift; absent operands change nothing.
-struct RowAffine {
-    RowOperand scale{}, shift{};
-    float offset = 0;
-    bool tanh = false;  // of scale
-
-    // What stands for an absent scale: 1 with the offset.
-    __device__ __forceinline__ float no_scale() const { return 1.0f - offset; }
-};
 
 // In the order in which a kernel needs them: parameters come from memory a line at a time.
 struct RowNorm {
@@ -88,59 +79,6 @@ __device__ __forceinline__ void normalise_uniform(const RowNorm& p, Statistics s
         }
     });
 }
-
-// A vector of each operand of an affine map, as they lie in memory.
-template <class W, int N>
-struct MapVector {
-    Words<W, N> scale, shift;
-};
-// Where a thread finds those operands, which are stored as W.
-template <class W, int N>
-class MapOperands {
-   public:
-    template <class Part>
-    __device__ __forceinline__ MapOperands(const Part& part, const RowAffine& map)
-        : scale_(find(part, map.scale)),
-          shift_(find(part, map.shift)),
-          has_scale_(map.scale.data != nullptr),
-          has_shift_(map.shift.data != nullptr),
-          offset_(map.offset) {}
-
-    // Of slot `index`: all are asked for before the first is needed. What is absent stays unknown.
-    __device__ __forceinline__ void load(int index, MapVector<W, N>& vector) const {
-        if (has_scale_) vector.scale = load_words<N>(scale_ + index);
-        if (has_shift_) vector.shift = load_words<N>(shift_ + index);
-    }
-    // Tells L2 of it.
-    __device__ __forceinline__ void announce(int index) const {
-        if (has_scale_) prefetch_l2(scale_ + index);
-        if (has_shift_) prefetch_l2(shift_ + index);
-    }
-    // y · (scale + offset) + shift.
-    __device__ __forceinline__ void apply(const MapVector<W, N>& vector, float (&y)[N]) const {
-        float of[N];
-        if (has_scale_) {
-            to_floats(as_vector<W, N>(vector.scale), of);
-#pragma unroll
-            for (int i = 0; i < N; ++i) y[i] *= of[i] + offset_;
-        }
-        if (has_shift_) {
-            to_floats(as_vector<W, N>(vector.shift), of);
-#pragma unroll
-            for (int i = 0; i < N; ++i) y[i] += of[i];
-        }
-    }
-
-   private:
-    template <class Part>
-    __device__ __forceinline__ static const W* find(const Part& part, const RowOperand& operand) {
-        return operand.data == nullptr ? nullptr : part.template origin<N, const W>(operand);
-    }
-
-    const W *scale_, *shift_;
-    const bool has_scale_, has_shift_;
-    const float offset_;
-};
 
 // Rows of 16 bits, outputs too, with a weight and modulations that are stored alike. A thread with one vector asks for all
 // before the statistics; one with more for what a vector needs once it comes to it, mostly from L1.
@@ -408,7 +346,8 @@ __device__ __forceinline__ void normalise_mixed(const MixedNorm& p, Statistics s
 // Traffic every operand once (bound by memory); operands that rows share come from the caches after the first rows
 // Needs   blockDim.x = lanes · rows of a block, a multiple of 32. Uniform: lanes · cluster · V · N >= dim, a multiple of
 //         N; every row aligned for vectors of N; every operand but the outputs is stored as T, no rows are scattered,
-//         one output of T or e4m3; rms norms without bias if Form has none. Beside: the same, but that weight, bias,
+//         one output of T or e4m3; rms norms without bias if Form has none. Modulated: outputs of T, weight, bias and
+//         modulations of T or all of fp32, rows of two strides or that an index picks. Beside: the same, but that weight, bias,
 //         modulation and gate are of any dtype of 16 or 32 bits, one element or rows that an index picks, and out is of 16
 //         bits, fp32 or codes of eight bits. Any: the same for x and residual, rows are whole pieces of N elements and
 //         may be scattered; bare: no gate, no tanh of a modulation, outputs of 16 bits or fp32, rows have two strides.

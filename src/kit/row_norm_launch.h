@@ -57,23 +57,25 @@ MixedNorm bind_norm(const Op& op) {
     return p;
 }
 
+// Whether all tensors that are there are stored as `dtype` and as long as the row.
+inline bool rows_of(DType dtype, const RowProblem& problem, std::initializer_list<const Tensor*> tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor* t) {
+        return !*t || (t->dtype == dtype && t->rank > 0 && t->dim(-1) == problem.dim);
+    });
+}
+
 // Whether a call of a problem that is not uniform has kernels that modulate rows of 16 bits (RowForm::modulated); `wide`: what
 // is beside the row is of fp32.
 template <class Op>
 bool has_modulated_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by,
                           bool wide) {
     const DType dtype = norm_dtype(op);
-    const auto of = [&](DType wanted, std::initializer_list<const Tensor*> tensors) {
-        return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor* t) {
-            return !*t || (t->dtype == wanted && t->rank > 0 && t->dim(-1) == problem.dim);
-        });
-    };
     const bool tanh = op.mod_tanh && (op.mod_scale || op.mod_scale2);
     return kernels.modulated && bits(dtype) == 16 && problem.whole() && by != RowsBy::place &&
            problem.rows >> 31 == 0 && !tanh && !op.group_scale && !op.swizzled_scale &&
-           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
-           of(wide ? DType::fp32 : dtype,
-              {&op.weight, &op.bias, &op.mod_scale, &op.mod_shift, &op.mod_scale2, &op.mod_shift2});
+           rows_of(dtype, problem, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
+           rows_of(wide ? DType::fp32 : dtype, problem,
+                   {&op.weight, &op.bias, &op.mod_scale, &op.mod_shift, &op.mod_scale2, &op.mod_shift2});
 }
 
 // Whether a call of a problem that is not uniform is so but for a weight and a bias of fp32 (RowForm::wide). `scale`, `shift`:
@@ -82,15 +84,10 @@ template <class Op>
 bool has_wide_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by,
                      const Tensor& scale, const Tensor& shift) {
     const DType dtype = norm_dtype(op);
-    const auto of = [&](DType wanted, std::initializer_list<const Tensor*> tensors) {
-        return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor* t) {
-            return !*t || (t->dtype == wanted && t->rank > 0 && t->dim(-1) == problem.dim);
-        });
-    };
     return kernels.wide && bits(dtype) == 16 && problem.whole() && by == RowsBy::strides &&
            problem.rows >> 31 == 0 && (!kernels.plain || !shift) &&
-           of(dtype, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
-           of(DType::fp32, {&scale, &shift});
+           rows_of(dtype, problem, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
+           rows_of(DType::fp32, problem, {&scale, &shift});
 }
 
 // The form of a call whose problem is not uniform. Of any rows, bare, where there is little beside a row: these kernels are
