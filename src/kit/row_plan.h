@@ -173,7 +173,7 @@ constexpr int row_threads(int vectors, const RowForm& form) {
         return vectors == 1 ? 1024 : vectors == 2 ? 768 : 512;  // which leave 64, 80 and 128 registers
     if (form.any) return vectors == 1 ? 768 : 640;              // which leave 80 and 96
     if (form.beside) return vectors == 1 ? 1024 : vectors == 2 ? 768 : 640;  // which leave 64, 80 and 96
-    if (form.modulated) return vectors == 4 ? 768 : 1024;  // which leave 80 and 64
+    if (form.modulated) return vectors == 4 ? 768 : 1024;                    // which leave 80 and 64
     if (form.wide) return vectors == 4 ? 640 : 1024;                         // which leave 48 and 64
     if (fills_registers(vectors)) return form.bias ? 640 : 768;  // these leave 96 and 80 registers
     if (form.residual && vectors == 2) return 640;               // which leaves 48
