@@ -66,8 +66,7 @@ __device__ __forceinline__ bool copies_front(const float* scale, const kit::RowT
 // Mapping  a thread owns one vector of 8 elements of a row (kit/elementwise.cuh); the last blocks of a row have the front's
 // Traffic  x, add, front and out once: bound by memory; the bias stays in L1. The activation is chosen once a vector
 // Needs    out may be x's or add's memory: a thread reads its vectors before it writes there. T, where it is not
-//          Any, is the dtype of all inputs but a bias of fp32; their vectors are whole but for the front's. kLong where
-//          has_long_code says so
+//          Any, is the dtype of all inputs but a bias of fp32; all vectors are whole then. kLong where has_long_code says so
 template <class T, class Out, bool kLong>
 __global__ void __launch_bounds__(256) activation(ActivateParams p, kit::RowTiles tiles, Front front) {
     if (copies_front<T, Out>(p.scale, tiles, front)) return;
