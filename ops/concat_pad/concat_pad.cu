@@ -73,11 +73,17 @@ bool is_flat(const ConcatPad& op, const Plan& plan) {
         if (plan.size[i] > 1 && plan.axis[i].out != together) return false;
         together *= plan.size[i];
     }
-    return kit::begins_aligned(op.out, 32 / bits(op.out.dtype));
+    return true;
+}
+// Elements from the beginning of out's first unit to its own.
+unsigned elements_ahead(const ConcatPad& op, const Plan& plan) {
+    return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(op.out.data) % 4) /
+           static_cast<unsigned>(plan.word);
 }
 std::int64_t flat_blocks(const ConcatPad& op, const Plan& plan) {
-    return std::max<std::int64_t>(
-        1, kit::divide_up(op.out.numel() * plan.word, std::int64_t{4} * kThreads * kUnits));
+    const std::int64_t elements = op.out.numel() + elements_ahead(op, plan);
+    return std::max<std::int64_t>(1,
+                                  kit::divide_up(elements * plan.word, std::int64_t{4} * kThreads * kUnits));
 }
 
 kit::RowTiles tiles(const Plan& plan, const DeviceInfo& device) {
@@ -100,6 +106,7 @@ void launch(const ConcatPad& op, Context& context) {
             .width = kit::Divisor::of(plan.size[0]),
             .rows = static_cast<unsigned>(op.out.numel() / plan.size[0]),
             .end = static_cast<unsigned>(op.out.numel()),
+            .ahead = elements_ahead(op, plan),
             .cache = (static_cast<const char*>(p.cache) - static_cast<const char*>(p.x)) / plan.word};
         const kit::LaunchShape shape{.grid = dim3(static_cast<unsigned>(flat_blocks(op, plan))),
                                      .block = dim3(kThreads),

@@ -139,6 +139,7 @@ struct FlatParams {
     PadParams pad;
     kit::Divisor width;  // of a row of out
     unsigned rows, end;  // of out; its elements
+    unsigned ahead;      // of its first unit, elements that are not out's
     std::int64_t cache;  // elements from x's first to the cache's
 };
 
@@ -154,17 +155,18 @@ struct RowBegins {
 // Mapping  a thread owns units of four bytes of out, wherever rows begin in them, and its neighbour the next ones; its block
 //          finds where each row comes from
 // Traffic  as above: neighbours load neighbouring elements, and store units
-// Needs    out without gaps, at a multiple of four bytes, of fewer than 2^30 elements; rows of kFlatLeast elements or more,
-//          which lie side by side in x and the cache too, of either of which a row is
+// Needs    out without gaps, of fewer than 2^30 elements; rows of kFlatLeast elements or more, which lie side by side in x
+//          and the cache too, of either of which a row is
 template <class Element>
 __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constant__ FlatParams p) {
     constexpr int N = kInUnit<Element>;
     RowBegins<Element>& begins = kit::block_shared<RowBegins<Element>>();
     kit::dependency_wait();
     kit::dependents_launch();
-    const unsigned first = blockIdx.x * static_cast<unsigned>(kFlatChunk<Element>);
-    const unsigned top = p.width.quotient(first), width = p.width.divisor;
-    const unsigned count = p.width.quotient(first + static_cast<unsigned>(kFlatChunk<Element>) - 1) - top + 2;
+    // Elements are numbered from the first of out; in front of it, of the first unit, numbers are less than 0.
+    const int first = static_cast<int>(blockIdx.x) * kFlatChunk<Element> - static_cast<int>(p.ahead);
+    const unsigned top = p.width.quotient(static_cast<unsigned>(max(first, 0))), width = p.width.divisor;
+    const unsigned count = p.width.quotient(static_cast<unsigned>(first + kFlatChunk<Element> - 1)) - top + 2;
     for (unsigned i = threadIdx.x; i < count; i += kThreads) {
         std::int64_t begin = kNoRow;
         if (top + i < p.rows) {
@@ -178,20 +180,22 @@ __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constan
     __syncthreads();
     const auto inside = static_cast<unsigned>(p.pad.axis[0].inside),
                before = static_cast<unsigned>(p.pad.axis[0].before);
-    const unsigned behind = first - top * width;  // elements of the first row that are before the block's
+    // Elements of the first row that are before the block's.
+    const int behind = first - static_cast<int>(top * width);
     const auto* x = static_cast<const Element*>(p.pad.x);
     // One load an element, so that all are in flight together; they become units afterwards.
     Element elements[kUnits][N];
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-        const unsigned at = (u * kThreads + threadIdx.x) * N;
-        const unsigned row = p.width.quotient(behind + at), column = behind + at - row * width;
+        const int at = behind + static_cast<int>((u * kThreads + threadIdx.x) * N);
+        const unsigned row = p.width.quotient(static_cast<unsigned>(max(at, 0)));
+        const int column = at - static_cast<int>(row * width);
 #pragma unroll
-        for (unsigned i = 0; i < N; ++i) {
-            const bool next = i > 0 && column + i >= width;
+        for (int i = 0; i < N; ++i) {
+            const bool next = i > 0 && column + i >= static_cast<int>(width);
             const std::int64_t begin = begins.at[row + next];
             // Of an element in front of the source this is a large number.
-            const unsigned number = column + i - (next ? width : 0) - before;
+            const unsigned number = static_cast<unsigned>(column + i) - (next ? width : 0) - before;
             elements[u][i] = 0;
             if (number < inside && begin != kNoRow) elements[u][i] = kit::load(x + begin + number);
         }
@@ -199,14 +203,18 @@ __global__ void __launch_bounds__(kThreads) concat_pad_flat(const __grid_constan
     auto* out = static_cast<Element*>(p.pad.out);
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-        const unsigned at = first + (u * kThreads + threadIdx.x) * N;
+        const int at = first + static_cast<int>((u * kThreads + threadIdx.x) * N),
+                  end = static_cast<int>(p.end);
         kit::Vec<Element, N> unit;
 #pragma unroll
         for (int i = 0; i < N; ++i) unit[i] = elements[u][i];
-        if (at + N <= p.end) {
+        if (at >= 0 && at + N <= end) {
             kit::store_aligned(out + at, unit);
-        } else if (at < p.end) {
-            kit::store_elements(out + at, unit, static_cast<int>(p.end - at));
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            if (at + i >= 0 && at + i < end) out[at + i] = unit[i];
         }
     }
 }

@@ -8,6 +8,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
+inline constexpr int kApart = 4;  // elements of a thread that has no vector
 
 // One number a head and token of a batch, of any strides.
 struct Lse {
@@ -42,33 +43,99 @@ struct Shares {
     }
 };
 
+// Where a row's log-sum-exps lie.
+struct LsePlace {
+    std::int64_t a = 0, b = 0, out = 0;
+
+    __device__ __forceinline__ LsePlace(const MergeParams& p, std::int64_t row) {
+        p.rows.each(row, [&](int axis, std::int64_t index) {
+            a += index * p.lse_a.stride[axis];
+            b += index * p.lse_b.stride[axis];
+            out += index * p.lse.stride[axis];
+        });
+    }
+    __device__ __forceinline__ Shares shares(const MergeParams& p) const {
+        return {finite_or_none(p.lse_a.at(a)), finite_or_none(p.lse_b.at(b))};
+    }
+};
+
+template <class T, class Stored, int N>
+__device__ __forceinline__ kit::Vec<T, N> bits_as(const Stored (&stored)[N]) {
+    kit::Vec<T, N> elements;
+    memcpy(static_cast<void*>(&elements), stored, sizeof(stored));
+    return elements;
+}
+
+// a becomes the sum of both states' parts.
+template <int N>
+__device__ __forceinline__ void merge(const Shares& shares, float (&a)[N], const float (&b)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        const float of_a = shares.a == 0.0f ? 0.0f : shares.a * a[i];
+        const float of_b = shares.b == 0.0f ? 0.0f : shares.b * b[i];
+        a[i] = of_a + of_b;
+    }
+}
+
 // What     out = (e^lse_a·a + e^lse_b·b) / (e^lse_a + e^lse_b), lse beside it where it is wanted
 // Mapping  a thread owns one vector of 8 elements of a row, which is a token's head (kit/elementwise.cuh), and works out
 //          the row's shares for itself; the first one stores lse
 // Traffic  a, b and out once: bound by memory; the log-sum-exps come from L1 for all but the first thread of a row
-// Needs    out may be a's or b's memory. T, where it is not Any, is the dtype of all three, whose vectors are whole
+// Needs    out may be a's or b's memory; all three are of the dtype T, whose vectors are whole
 template <class T>
 __global__ void __launch_bounds__(256)
     merge_attention_states(const __grid_constant__ MergeParams p, kit::RowTiles tiles) {
     kit::for_each_vector<kWidth, T>(tiles, [&](const auto& at) {
-        std::int64_t from_a = 0, from_b = 0, to = 0;
-        p.rows.each(at.row, [&](int axis, std::int64_t index) {
-            from_a += index * p.lse_a.stride[axis];
-            from_b += index * p.lse_b.stride[axis];
-            to += index * p.lse.stride[axis];
-        });
+        const LsePlace lse(p, at.row);
         float a[kWidth], b[kWidth];
         kit::load_row<T>(p.a, at, a);
         kit::load_row<T>(p.b, at, b);
-        const Shares shares(finite_or_none(p.lse_a.at(from_a)), finite_or_none(p.lse_b.at(from_b)));
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) {
-            const float of_a = shares.a == 0.0f ? 0.0f : shares.a * a[i];
-            const float of_b = shares.b == 0.0f ? 0.0f : shares.b * b[i];
-            a[i] = of_a + of_b;
-        }
+        const Shares shares = lse.shares(p);
+        merge(shares, a, b);
         kit::store_row<T>(p.out, at, a);
-        if (p.lse.data != nullptr && kit::begins_row(at)) p.lse.at(to) = shares.lse;
+        if (p.lse.data != nullptr && kit::begins_row(at)) p.lse.at(lse.out) = shares.lse;
+    });
+}
+
+// What     the same of rows that begin at no vector or end within one, and of an out of another dtype
+// Mapping  a thread owns 4 elements of a row, as far apart as threads share it: neighbours move neighbouring elements
+// Traffic  the same
+// Needs    out may be a's or b's memory; elements of a and b have the size of Stored
+template <class Stored>
+__global__ void __launch_bounds__(256)
+    merge_attention_states_apart(const __grid_constant__ MergeParams p, kit::RowTiles tiles) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    kit::for_each_tile<1, kApart>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
+        const LsePlace lse(p, row);
+        const auto fetch = [&](const kit::VectorRows& from, Stored(&to)[kApart]) {
+            const Stored* first = static_cast<const Stored*>(from.data) + row * from.stride + column;
+#pragma unroll
+            for (int i = 0; i < kApart; ++i)
+                to[i] = column + i * step < tiles.dim ? kit::load(first + i * step) : Stored{};
+        };
+        Stored stored_a[kApart], stored_b[kApart];
+        fetch(p.a, stored_a);
+        fetch(p.b, stored_b);
+        const Shares shares = lse.shares(p);
+        float a[kApart], b[kApart];
+        kit::with_wide_type(p.a.dtype, [&](auto* type) {
+            using T = std::remove_pointer_t<decltype(type)>;
+            if constexpr (sizeof(T) == sizeof(Stored)) {
+                kit::to_floats(bits_as<T>(stored_a), a);
+                kit::to_floats(bits_as<T>(stored_b), b);
+            }
+        });
+        merge(shares, a, b);
+        kit::with_wide_type(p.out.dtype, [&](auto* type) {
+            using T = std::remove_pointer_t<decltype(type)>;
+            T* to = static_cast<T*>(p.out.data) + row * p.out.stride + column;
+#pragma unroll
+            for (int i = 0; i < kApart; ++i) {
+                if (column + i * step < tiles.dim) to[i * step] = kit::from_float<T>(a[i]);
+            }
+        });
+        if (p.lse.data != nullptr && column == 0) p.lse.at(lse.out) = shares.lse;
     });
 }
 

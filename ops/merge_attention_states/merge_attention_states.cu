@@ -7,8 +7,21 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-kit::RowTiles tiles(const MergeAttentionStates& op, const DeviceInfo& device) {
-    return kit::tile_tensors({&op.out, &op.a, &op.b}, kWidth, false, device);
+struct Plan {
+    kit::VectorRows a, b, out;
+    kit::RowTiles tiles;
+    bool vectors;  // all are whole, and of one dtype
+};
+
+Plan plan_of(const MergeAttentionStates& op, const DeviceInfo& device) {
+    Plan plan{.a = kit::input_rows(op.a, kWidth, device),
+              .b = kit::input_rows(op.b, kWidth, device),
+              .out = kit::vector_rows(op.out, kWidth),
+              .tiles = kit::tile_tensors({&op.out, &op.a, &op.b}, kWidth, false, device),
+              .vectors = op.out.dtype == op.a.dtype};
+    plan.vectors = plan.vectors && kit::whole_vectors(plan.tiles, kWidth, {plan.a, plan.b, plan.out});
+    if (!plan.vectors) plan.tiles = kit::tile_rows(plan.tiles.rows, plan.tiles.dim, 1, kApart, device);
+    return plan;
 }
 
 Lse lse_of(const Tensor& t) {
@@ -16,31 +29,35 @@ Lse lse_of(const Tensor& t) {
 }
 
 void launch(const MergeAttentionStates& op, Context& context) {
-    using kit::bf16, kit::half, kit::Types;
-    MergeParams p{.a = kit::input_rows(op.a, kWidth, context.info()),
-                  .b = kit::input_rows(op.b, kWidth, context.info()),
-                  .out = kit::vector_rows(op.out, kWidth),
+    const Plan plan = plan_of(op, context.info());
+    MergeParams p{.a = plan.a,
+                  .b = plan.b,
+                  .out = plan.out,
                   .lse_a = lse_of(op.lse_a),
                   .lse_b = lse_of(op.lse_b),
                   .lse = lse_of(op.lse),
                   .rows = {}};
     for (const int axis : {2, 1, 0}) p.rows.add(op.out.dim(axis));
-    const kit::RowTiles t = tiles(op, context.info());
-    const auto go = [&](auto* type) {
-        kit::launch("merge_attention_states", merge_attention_states<std::remove_pointer_t<decltype(type)>>,
-                    t.shape(), context.stream(), p, t);
+    const auto go = [&](const char* name, auto kernel) {
+        kit::launch(name, kernel, plan.tiles.shape(), context.stream(), p, plan.tiles);
     };
-    const bool whole = kit::whole_vectors(t, kWidth, {p.a, p.b, p.out});
-    if (!whole || !kit::with_types<Types<bf16>, Types<half>, Types<float>>(
-                      p.a.dtype, p.out.dtype,
-                      [&](auto types) { go(static_cast<typename decltype(types)::In*>(nullptr)); }))
-        go(static_cast<kit::Any*>(nullptr));
+    if (plan.vectors) {
+        return kit::with_wide_type(op.a.dtype, [&](auto* type) {
+            go("merge_attention_states", &merge_attention_states<std::remove_pointer_t<decltype(type)>>);
+        });
+    }
+    const char* const name = "merge_attention_states_apart";
+    bits(op.a.dtype) == 16 ? go(name, &merge_attention_states_apart<unsigned short>)
+                           : go(name, &merge_attention_states_apart<unsigned>);
 }
 
 const RegisterImplementations<MergeAttentionStates> kKernels{
     kit::kTarget,
     {{"vectors", +[](const MergeAttentionStates&, const DeviceInfo&) -> const char* { return nullptr; },
-      +[](const MergeAttentionStates& op, const DeviceInfo& device) { return tiles(op, device).describe(); },
+      +[](const MergeAttentionStates& op, const DeviceInfo& device) {
+          const Plan plan = plan_of(op, device);
+          return plan.tiles.describe() + (plan.vectors ? "" : ", by elements");
+      },
       launch}}};
 
 }  // namespace

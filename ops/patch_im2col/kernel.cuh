@@ -40,24 +40,21 @@ __device__ __forceinline__ float pixel(T value) {
     }
 }
 
-// Vectors of a thread: two that are on their way together where each is a few bytes.
-constexpr unsigned run_vectors(int run) { return run == 2 ? 2 : 1; }
-
 // What     out[patch, (py, px, channel)] = image[view, y, x, channel] · scale + shift
-// Mapping  a thread owns a vector of the image, or two where they are short: three divisions, by multiplication, tell
+// Mapping  a thread owns kEach vectors of the image, a block's threads apart: three divisions, by multiplication, tell
 //          where one goes
-// Traffic  image and out once, neighbouring threads next to each other in both: bound by the launch
-// Needs    runs of whole, aligned vectors: the vectors are short where a patch's row is a run of few bytes
-template <class T, class Out, int kRun>
+// Traffic  image and out once, neighbouring threads next to each other in both: an image of a few bytes is bound by the
+//          launch, a large one by memory
+// Needs    runs of whole, aligned vectors of kRun elements
+template <class T, int kRun, int kEach>
 __global__ void __launch_bounds__(128) patch_im2col_runs(Runs runs, PatchOut out) {
-    constexpr unsigned kEach = run_vectors(kRun);
     const unsigned first = blockIdx.x * blockDim.x * kEach + threadIdx.x;
     kit::Words<T, kRun> words[kEach];
     kit::WholeVector to[kEach];
     kit::dependency_wait();
     kit::dependents_launch();
 #pragma unroll
-    for (unsigned e = 0; e < kEach; ++e) {
+    for (int e = 0; e < kEach; ++e) {
         const unsigned n = first + e * blockDim.x;
         const unsigned line = runs.row.quotient(n), across = n - line * runs.row.divisor;
         const unsigned column = runs.run.quotient(across), down = runs.patch.quotient(line);
@@ -67,15 +64,17 @@ __global__ void __launch_bounds__(128) patch_im2col_runs(Runs runs, PatchOut out
         if (n < runs.vectors)
             words[e] = kit::load_words<kRun>(reinterpret_cast<const T*>(from) + across * kRun);
     }
+    kit::with_wide_type(out.rows.dtype, [&](auto* type) {
 #pragma unroll
-    for (unsigned e = 0; e < kEach; ++e) {
-        if (first + e * blockDim.x >= runs.vectors) return;
-        const auto pixels = kit::as_vector<T, kRun>(words[e]);
-        float values[kRun];
+        for (int e = 0; e < kEach; ++e) {
+            if (first + e * blockDim.x >= runs.vectors) return;
+            const auto pixels = kit::as_vector<T, kRun>(words[e]);
+            float values[kRun];
 #pragma unroll
-        for (int i = 0; i < kRun; ++i) values[i] = pixel(pixels[i]) * out.scale + out.shift;
-        kit::store<Out>(out.rows, to[e], values);
-    }
+            for (int i = 0; i < kRun; ++i) values[i] = pixel(pixels[i]) * out.scale + out.shift;
+            kit::store<std::remove_pointer_t<decltype(type)>>(out.rows, to[e], values);
+        }
+    });
 }
 
 // What     the same, for any strides of the image
@@ -107,7 +106,7 @@ __global__ void __launch_bounds__(256) patch_im2col(Image<T> image, PatchOut out
             px = 0;
             ++py;
         }
-        kit::with_type(out.rows.dtype, [&](auto* type) {
+        kit::with_wide_type(out.rows.dtype, [&](auto* type) {
             kit::store<std::remove_pointer_t<decltype(type)>>(out.rows, at, values);
         });
     });

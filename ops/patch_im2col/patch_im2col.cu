@@ -7,7 +7,8 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-constexpr unsigned kRunThreads = 128;
+constexpr unsigned kRunThreads = 128,
+                   kManyThreads = 1024;  // of a block; of a multiprocessor, to keep its memory busy
 
 PatchOut patch_out(const PatchIm2col& op, int width) {
     return {kit::vector_rows(op.out, width), op.scale, op.shift};
@@ -26,14 +27,8 @@ int run_width(const PatchIm2col& op) {
     return 0;
 }
 
-bool known_types(DType in, DType out) {
-    return in == DType::uint8 ? out == DType::bf16 || out == DType::fp16
-                              : in == out && (in == DType::bf16 || in == DType::fp16);
-}
-
 const char* decline_runs(const PatchIm2col& op, const DeviceInfo&) {
     const Tensor& image = op.image;
-    if (!known_types(image.dtype, op.out.dtype)) return "the dtypes are not those that images come in";
     if (image.stride[3] != 1 || image.stride[2] != image.shape[3])
         return "the pixels of a row are not neighbours";
     if (image.shape[0] > 1 && image.stride[0] != image.shape[1] * image.stride[1])
@@ -43,15 +38,24 @@ const char* decline_runs(const PatchIm2col& op, const DeviceInfo&) {
     return run_width(op) != 0 ? nullptr : "a patch's rows are not whole, aligned vectors";
 }
 
-unsigned run_blocks(const PatchIm2col& op) {
-    const int width = run_width(op);
-    return static_cast<unsigned>(std::max<std::int64_t>(
-        1, kit::divide_up(op.image.numel() / width, kRunThreads * run_vectors(width))));
+// How an image is shared out: vectors of `width` elements, `each` of a thread. Many are on their way together where there
+// are threads for all of the card without that; short ones are two in any case.
+struct RunPlan {
+    int width, each;
+    unsigned blocks;
+};
+
+RunPlan run_plan(const PatchIm2col& op, const DeviceInfo& device) {
+    RunPlan plan{.width = run_width(op), .each = 2, .blocks = 1};
+    const std::int64_t vectors = op.image.numel() / plan.width;
+    if (plan.width == 8) plan.each = vectors >= std::int64_t{kManyThreads} * 4 * device.sms ? 4 : 1;
+    plan.blocks = static_cast<unsigned>(
+        std::max<std::int64_t>(1, kit::divide_up(vectors, std::int64_t{kRunThreads} * plan.each)));
+    return plan;
 }
 
-template <int kRun>
-void launch_runs_of(const PatchIm2col& op, Context& context) {
-    using kit::bf16, kit::half, kit::Types;
+template <int kRun, int kEach>
+void launch_runs_of(const PatchIm2col& op, const RunPlan& plan, Context& context) {
     const Tensor& image = op.image;
     const std::int64_t row = image.shape[2] * image.shape[3], run = op.patch * image.shape[3];
     const Runs runs{.image = image.data,
@@ -61,18 +65,19 @@ void launch_runs_of(const PatchIm2col& op, Context& context) {
                     .run = kit::Divisor::of(run / kRun),
                     .patch = kit::Divisor::of(op.patch),
                     .patches = static_cast<unsigned>(image.shape[2] / op.patch)};
-    kit::with_types<Types<std::uint8_t, bf16>, Types<std::uint8_t, half>, Types<bf16>, Types<half>>(
-        image.dtype, op.out.dtype, [&](auto types) {
-            using Pair = decltype(types);
-            const kit::LaunchShape shape{
-                .grid = dim3(run_blocks(op)), .block = dim3(kRunThreads), .dependent = true};
-            kit::launch("patch_im2col_runs", patch_im2col_runs<typename Pair::In, typename Pair::Out, kRun>,
-                        shape, context.stream(), runs, patch_out(op, kRun));
-        });
+    kit::with_one_of<std::uint8_t, kit::bf16, kit::half, float>(image.dtype, [&](auto* type) {
+        const kit::LaunchShape shape{
+            .grid = dim3(plan.blocks), .block = dim3(kRunThreads), .dependent = true};
+        kit::launch("patch_im2col_runs",
+                    patch_im2col_runs<std::remove_pointer_t<decltype(type)>, kRun, kEach>, shape,
+                    context.stream(), runs, patch_out(op, kRun));
+    });
 }
 
 void launch_runs(const PatchIm2col& op, Context& context) {
-    run_width(op) == 8 ? launch_runs_of<8>(op, context) : launch_runs_of<2>(op, context);
+    const RunPlan plan = run_plan(op, context.info());
+    if (plan.width == 2) return launch_runs_of<2, 2>(op, plan, context);
+    plan.each == 4 ? launch_runs_of<8, 4>(op, plan, context) : launch_runs_of<8, 1>(op, plan, context);
 }
 
 kit::RowTiles tiles(const PatchIm2col& op, const DeviceInfo& device) {
@@ -104,9 +109,10 @@ void launch(const PatchIm2col& op, Context& context) {
 const RegisterImplementations<PatchIm2col> kKernels{
     kit::kTarget,
     {{"runs", decline_runs,
-      +[](const PatchIm2col& op, const DeviceInfo&) {
-          return "width=" + std::to_string(run_width(op)) + " threads=" + std::to_string(kRunThreads) +
-                 " blocks=" + std::to_string(run_blocks(op));
+      +[](const PatchIm2col& op, const DeviceInfo& device) {
+          const RunPlan plan = run_plan(op, device);
+          return "width=" + std::to_string(plan.width) + " each=" + std::to_string(plan.each) +
+                 " threads=" + std::to_string(kRunThreads) + " blocks=" + std::to_string(plan.blocks);
       },
       launch_runs},
      {"vectors",

@@ -20,7 +20,8 @@ struct UpParams {
     const void *x, *residual;  // residual may be null
     void* out;
     DType x_dtype, residual_dtype, out_dtype;
-    kit::AxisWalk rows;     // out's axes but the innermost
+    kit::AxisWalk inner;    // out's innermost axes, along which a row lies: of vectors, the first one alone
+    kit::AxisWalk rows;     // the others
     UpAxis axis[kMaxRank];  // the innermost first
     std::int64_t channel;   // x's stride of channels
     unsigned shuffle, all;  // channels of x for one of out; elements that one becomes
@@ -122,7 +123,8 @@ __global__ void __launch_bounds__(256)
 }
 
 // What     the same for any strides and dtypes
-// Mapping  a thread owns batches of 4 elements along out's innermost axis
+// Mapping  a thread owns batches of 4 elements along out's innermost axes: as many axes as make a row that is long enough
+//          for a warp, so that neighbours store neighbouring elements of an image of three channels too
 // Traffic  out (and residual) once in whole lines; x as its strides lie
 // Needs    nothing where Word is void; else elements of its size, of one dtype, and no residual: they are moved as they are
 template <class Word>
@@ -131,12 +133,14 @@ __global__ void __launch_bounds__(256) upsample(const __grid_constant__ UpParams
     kit::dependents_launch();
     kit::for_each_tile<1, 4>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
         Place place;
-        p.rows.each(row, [&](int axis, std::int64_t index) { place.step(p.axis[axis + 1], index); });
+        p.rows.each(row,
+                    [&](int axis, std::int64_t index) { place.step(p.axis[p.inner.axes + axis], index); });
 #pragma unroll
         for (int b = 0; b < 4; ++b) {
             if (column + b * step >= tiles.dim) continue;
             Place at = place;
-            at.step(p.axis[0], column + b * step);
+            p.inner.each(column + b * step,
+                         [&](int axis, std::int64_t index) { at.step(p.axis[axis], index); });
             at.x += at.part * p.shuffle / p.all * p.channel;
             if constexpr (std::is_void_v<Word>) {
                 float value = kit::load_as(p.x_dtype, p.x, at.x);

@@ -30,27 +30,6 @@ UpAxis up_axis(const Upsample& op, int axis) {
     return up;
 }
 
-UpParams params(const Upsample& op) {
-    UpParams p{.x = op.x.data,
-               .residual = op.residual ? op.residual.data : nullptr,
-               .out = op.out.data,
-               .x_dtype = op.x.dtype,
-               .residual_dtype = op.residual ? op.residual.dtype : op.x.dtype,
-               .out_dtype = op.out.dtype,
-               .rows = {},
-               .axis = {},
-               .channel = op.x.stride[op.x.rank - 1],
-               .shuffle = static_cast<unsigned>(op.shuffle),
-               .all = static_cast<unsigned>(op.time_scale * op.height_scale * op.width_scale)};
-    int order[kMaxRank];
-    order_axes(op.out, order);
-    for (int i = 0; i < op.out.rank; ++i) {
-        p.axis[i] = up_axis(op, order[i]);
-        if (i > 0) p.rows.add(op.out.shape[order[i]]);
-    }
-    return p;
-}
-
 bool moves_vectors(const Upsample& op) {
     const auto allows = [&](const Tensor& t) {
         return !t || (t.dtype == op.x.dtype && t.stride[t.rank - 1] == 1 && kit::rows_aligned(t, kWidth));
@@ -59,12 +38,37 @@ bool moves_vectors(const Upsample& op) {
            allows(op.out);
 }
 
-kit::RowTiles tiles(const Upsample& op, const DeviceInfo& device) {
+// Elements of a row of out that its innermost axes make together, unless all of them make fewer.
+constexpr std::int64_t kRowLeast = 128;
+
+UpParams params(const Upsample& op) {
+    UpParams p{.x = op.x.data,
+               .residual = op.residual ? op.residual.data : nullptr,
+               .out = op.out.data,
+               .x_dtype = op.x.dtype,
+               .residual_dtype = op.residual ? op.residual.dtype : op.x.dtype,
+               .out_dtype = op.out.dtype,
+               .inner = {},
+               .rows = {},
+               .axis = {},
+               .channel = op.x.stride[op.x.rank - 1],
+               .shuffle = static_cast<unsigned>(op.shuffle),
+               .all = static_cast<unsigned>(op.time_scale * op.height_scale * op.width_scale)};
     int order[kMaxRank];
     order_axes(op.out, order);
-    const std::int64_t inner = std::max<std::int64_t>(1, op.out.shape[order[0]]);
+    const std::int64_t least = moves_vectors(op) ? 1 : kRowLeast;
+    for (int i = 0; i < op.out.rank; ++i) {
+        p.axis[i] = up_axis(op, order[i]);
+        const bool inside = i == 0 || (p.rows.axes == 0 && p.inner.count() < least);
+        (inside ? p.inner : p.rows).add(op.out.shape[order[i]]);
+    }
+    return p;
+}
+
+kit::RowTiles tiles(const Upsample& op, const DeviceInfo& device) {
+    const UpParams p = params(op);
     const bool vectors = moves_vectors(op);
-    return kit::tile_rows(op.out.numel() / inner, inner, vectors ? kWidth : 1, vectors ? 1 : 4, device);
+    return kit::tile_rows(p.rows.count(), p.inner.count(), vectors ? kWidth : 1, vectors ? 1 : 4, device);
 }
 
 const char* decline(const Upsample& op, const DeviceInfo&) {
