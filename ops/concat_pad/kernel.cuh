@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, 5)
 // room for all.
 template <class Element>
 inline constexpr int kInUnit = 4 / static_cast<int>(sizeof(Element));
-inline constexpr int kUnits = 8, kFlatLeast = 32;
+inline constexpr int kUnits = 8, kFlatLeast = 8;
 template <class Element>
 inline constexpr int kFlatChunk = kThreads * kUnits * kInUnit<Element>;
 

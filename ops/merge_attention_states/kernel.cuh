@@ -8,7 +8,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
-inline constexpr int kApart = 4;  // elements of a thread that has no vector
+inline constexpr int kApart = 8;  // elements of a thread that has no vector
 
 // One number a head and token of a batch, of any strides.
 struct Lse {
@@ -26,38 +26,38 @@ struct MergeParams {
 
 __device__ __forceinline__ float finite_or_none(float lse) { return lse == INFINITY ? -INFINITY : lse; }
 
-// The states' shares of the output, and the logarithm of both sums.
+// The states' shares of the output, and what the logarithm of both sums is made of.
 struct Shares {
-    float a = 0.0f, b = 0.0f, lse;
+    float a = 0.0f, b = 0.0f, most, sum = 1.0f;
 
     __device__ __forceinline__ Shares(float lse_a, float lse_b) {
-        const float most = lse_a > lse_b || lse_a != lse_a ? lse_a : lse_b;
-        lse = most;
+        most = lse_a > lse_b || lse_a != lse_a ? lse_a : lse_b;
         if (most == -INFINITY) return;
         a = expf(lse_a - most);
         b = expf(lse_b - most);
-        const float sum = a + b;
-        lse += logf(sum);
-        a /= sum;
-        b /= sum;
+        sum = a + b;
+        const float share = 1.0f / sum;
+        a *= share;
+        b *= share;
     }
+    __device__ __forceinline__ float lse() const { return most + logf(sum); }
 };
 
-// Where a row's log-sum-exps lie.
-struct LsePlace {
-    std::int64_t a = 0, b = 0, out = 0;
-
-    __device__ __forceinline__ LsePlace(const MergeParams& p, std::int64_t row) {
-        p.rows.each(row, [&](int axis, std::int64_t index) {
-            a += index * p.lse_a.stride[axis];
-            b += index * p.lse_b.stride[axis];
-            out += index * p.lse.stride[axis];
-        });
-    }
-    __device__ __forceinline__ Shares shares(const MergeParams& p) const {
-        return {finite_or_none(p.lse_a.at(a)), finite_or_none(p.lse_b.at(b))};
-    }
-};
+// Those of row `row`.
+__device__ __forceinline__ Shares shares_of(const MergeParams& p, std::int64_t row) {
+    std::int64_t a = 0, b = 0;
+    p.rows.each(row, [&](int axis, std::int64_t index) {
+        a += index * p.lse_a.stride[axis];
+        b += index * p.lse_b.stride[axis];
+    });
+    return {finite_or_none(p.lse_a.at(a)), finite_or_none(p.lse_b.at(b))};
+}
+// By the thread that has the row's beginning.
+__device__ __forceinline__ void store_lse(const MergeParams& p, std::int64_t row, const Shares& shares) {
+    std::int64_t to = 0;
+    p.rows.each(row, [&](int axis, std::int64_t index) { to += index * p.lse.stride[axis]; });
+    p.lse.at(to) = shares.lse();
+}
 
 template <class T, class Stored, int N>
 __device__ __forceinline__ kit::Vec<T, N> bits_as(const Stored (&stored)[N]) {
@@ -81,24 +81,26 @@ __device__ __forceinline__ void merge(const Shares& shares, float (&a)[N], const
 // Mapping  a thread owns one vector of 8 elements of a row, which is a token's head (kit/elementwise.cuh), and works out
 //          the row's shares for itself; the first one stores lse
 // Traffic  a, b and out once: bound by memory; the log-sum-exps come from L1 for all but the first thread of a row
-// Needs    out may be a's or b's memory; all three are of the dtype T, whose vectors are whole
+// Needs    out may be a's or b's memory; a and b are of the dtype T, and all vectors are whole
 template <class T>
 __global__ void __launch_bounds__(256)
     merge_attention_states(const __grid_constant__ MergeParams p, kit::RowTiles tiles) {
     kit::for_each_vector<kWidth, T>(tiles, [&](const auto& at) {
-        const LsePlace lse(p, at.row);
+        kit::Fetched<T, kWidth> stored_a, stored_b;
+        stored_a.load(p.a, at);
+        stored_b.load(p.b, at);
+        const Shares shares = shares_of(p, at.row);
         float a[kWidth], b[kWidth];
-        kit::load_row<T>(p.a, at, a);
-        kit::load_row<T>(p.b, at, b);
-        const Shares shares = lse.shares(p);
+        stored_a.widen(p.a, a);
+        stored_b.widen(p.b, b);
         merge(shares, a, b);
-        kit::store_row<T>(p.out, at, a);
-        if (p.lse.data != nullptr && kit::begins_row(at)) p.lse.at(lse.out) = shares.lse;
+        kit::store_row<kit::Wide>(p.out, at, a);
+        if (p.lse.data != nullptr && kit::begins_row(at)) store_lse(p, at.row, shares);
     });
 }
 
-// What     the same of rows that begin at no vector or end within one, and of an out of another dtype
-// Mapping  a thread owns 4 elements of a row, as far apart as threads share it: neighbours move neighbouring elements
+// What     the same of rows that begin at no vector or end within one
+// Mapping  a thread owns 8 elements of a row, as far apart as threads share it: neighbours move neighbouring elements
 // Traffic  the same
 // Needs    out may be a's or b's memory; elements of a and b have the size of Stored
 template <class Stored>
@@ -106,18 +108,21 @@ __global__ void __launch_bounds__(256)
     merge_attention_states_apart(const __grid_constant__ MergeParams p, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::for_each_tile<1, kApart>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
-        const LsePlace lse(p, row);
+    kit::for_each_tile<1, kApart>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
+        const int lanes = 1 << tiles.lanes_log2;
+        const auto left = static_cast<int>(min(tiles.dim - column, std::int64_t{1} << 30));
         const auto fetch = [&](const kit::VectorRows& from, Stored(&to)[kApart]) {
             const Stored* first = static_cast<const Stored*>(from.data) + row * from.stride + column;
 #pragma unroll
-            for (int i = 0; i < kApart; ++i)
-                to[i] = column + i * step < tiles.dim ? kit::load(first + i * step) : Stored{};
+            for (int i = 0; i < kApart; ++i) {
+                to[i] = Stored{};
+                if (i * lanes < left) to[i] = kit::load(first + i * lanes);
+            }
         };
         Stored stored_a[kApart], stored_b[kApart];
         fetch(p.a, stored_a);
         fetch(p.b, stored_b);
-        const Shares shares = lse.shares(p);
+        const Shares shares = shares_of(p, row);
         float a[kApart], b[kApart];
         kit::with_wide_type(p.a.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
@@ -132,10 +137,10 @@ __global__ void __launch_bounds__(256)
             T* to = static_cast<T*>(p.out.data) + row * p.out.stride + column;
 #pragma unroll
             for (int i = 0; i < kApart; ++i) {
-                if (column + i * step < tiles.dim) to[i * step] = kit::from_float<T>(a[i]);
+                if (i * lanes < left) to[i * lanes] = kit::from_float<T>(a[i]);
             }
         });
-        if (p.lse.data != nullptr && column == 0) p.lse.at(lse.out) = shares.lse;
+        if (p.lse.data != nullptr && column == 0) store_lse(p, row, shares);
     });
 }
 

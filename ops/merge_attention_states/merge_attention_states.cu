@@ -10,7 +10,7 @@ namespace {
 struct Plan {
     kit::VectorRows a, b, out;
     kit::RowTiles tiles;
-    bool vectors;  // all are whole, and of one dtype
+    bool vectors;  // all are whole
 };
 
 Plan plan_of(const MergeAttentionStates& op, const DeviceInfo& device) {
@@ -18,8 +18,8 @@ Plan plan_of(const MergeAttentionStates& op, const DeviceInfo& device) {
               .b = kit::input_rows(op.b, kWidth, device),
               .out = kit::vector_rows(op.out, kWidth),
               .tiles = kit::tile_tensors({&op.out, &op.a, &op.b}, kWidth, false, device),
-              .vectors = op.out.dtype == op.a.dtype};
-    plan.vectors = plan.vectors && kit::whole_vectors(plan.tiles, kWidth, {plan.a, plan.b, plan.out});
+              .vectors = false};
+    plan.vectors = kit::whole_vectors(plan.tiles, kWidth, {plan.a, plan.b, plan.out});
     if (!plan.vectors) plan.tiles = kit::tile_rows(plan.tiles.rows, plan.tiles.dim, 1, kApart, device);
     return plan;
 }

@@ -39,16 +39,16 @@ const char* decline_runs(const PatchIm2col& op, const DeviceInfo&) {
 }
 
 // How an image is shared out: vectors of `width` elements, `each` of a thread. Many are on their way together where there
-// are threads for all of the card without that; short ones are two in any case.
+// are threads for all of the card without that; else two of short ones.
 struct RunPlan {
     int width, each;
     unsigned blocks;
 };
 
 RunPlan run_plan(const PatchIm2col& op, const DeviceInfo& device) {
-    RunPlan plan{.width = run_width(op), .each = 2, .blocks = 1};
+    RunPlan plan{.width = run_width(op), .each = 4, .blocks = 1};
     const std::int64_t vectors = op.image.numel() / plan.width;
-    if (plan.width == 8) plan.each = vectors >= std::int64_t{kManyThreads} * 4 * device.sms ? 4 : 1;
+    if (vectors < std::int64_t{kManyThreads} * 4 * device.sms) plan.each = plan.width == 8 ? 1 : 2;
     plan.blocks = static_cast<unsigned>(
         std::max<std::int64_t>(1, kit::divide_up(vectors, std::int64_t{kRunThreads} * plan.each)));
     return plan;
@@ -76,8 +76,10 @@ void launch_runs_of(const PatchIm2col& op, const RunPlan& plan, Context& context
 
 void launch_runs(const PatchIm2col& op, Context& context) {
     const RunPlan plan = run_plan(op, context.info());
-    if (plan.width == 2) return launch_runs_of<2, 2>(op, plan, context);
-    plan.each == 4 ? launch_runs_of<8, 4>(op, plan, context) : launch_runs_of<8, 1>(op, plan, context);
+    const bool many = plan.each == 4;
+    if (plan.width == 8)
+        return many ? launch_runs_of<8, 4>(op, plan, context) : launch_runs_of<8, 1>(op, plan, context);
+    many ? launch_runs_of<2, 4>(op, plan, context) : launch_runs_of<2, 2>(op, plan, context);
 }
 
 kit::RowTiles tiles(const PatchIm2col& op, const DeviceInfo& device) {

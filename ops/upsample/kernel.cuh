@@ -8,6 +8,7 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
+inline constexpr int kBatch = 4;  // elements of a thread that has no vector
 
 // One axis of out: its strides, by how much x is smaller, and what the rest of the division by that counts for.
 struct UpAxis {
@@ -24,7 +25,8 @@ struct UpParams {
     kit::AxisWalk rows;     // the others
     UpAxis axis[kMaxRank];  // the innermost first
     std::int64_t channel;   // x's stride of channels
-    unsigned shuffle, all;  // channels of x for one of out; elements that one becomes
+    bool shuffled;          // x has several channels for one of out
+    kit::Divisor apiece;    // elements of out that each of them becomes
 };
 
 // Where an element of out comes from, found axis by axis.
@@ -33,15 +35,22 @@ struct Place {
     unsigned part = 0;
 
     __device__ __forceinline__ void step(const UpAxis& axis, std::int64_t index) {
-        out += index * axis.out;
-        residual += index * axis.residual;
+        const auto number = static_cast<unsigned>(index);
+        out += number * axis.out;
+        residual += number * axis.residual;
         if (axis.part == 0) {
-            x += index * axis.x;
+            x += number * axis.x;
             return;
         }
-        const unsigned whole = axis.scale.quotient(static_cast<unsigned>(index));
+        const unsigned whole = axis.scale.quotient(number);
         x += whole * axis.x;
-        part += (static_cast<unsigned>(index) - whole * axis.scale.divisor) * axis.part;
+        part += (number - whole * axis.scale.divisor) * axis.part;
+    }
+    // Of the axes that either was found by, together.
+    __device__ __forceinline__ Place with(const Place& other, const UpParams& p) const {
+        Place both{out + other.out, residual + other.residual, x + other.x, part + other.part};
+        if (p.shuffled) both.x += p.apiece.quotient(both.part) * p.channel;
+        return both;
     }
 };
 
@@ -123,35 +132,58 @@ __global__ void __launch_bounds__(256)
 }
 
 // What     the same for any strides and dtypes
-// Mapping  a thread owns batches of 4 elements along out's innermost axes: as many axes as make a row that is long enough
-//          for a warp, so that neighbours store neighbouring elements of an image of three channels too
+// Mapping  a thread owns batches of 4 elements along out's innermost axes, the same of many rows: as many axes as make a row
+//          that is long enough for a warp, so that neighbours store neighbouring elements of an image of three channels
+//          too. Where they lie in a row is found once
 // Traffic  out (and residual) once in whole lines; x as its strides lie
 // Needs    nothing where Word is void; else elements of its size, of one dtype, and no residual: they are moved as they are
 template <class Word>
 __global__ void __launch_bounds__(256) upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::for_each_tile<1, 4>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t step) {
-        Place place;
-        p.rows.each(row,
-                    [&](int axis, std::int64_t index) { place.step(p.axis[p.inner.axes + axis], index); });
+    const int lanes = 1 << tiles.lanes_log2;
+    const std::int64_t row_step = std::int64_t{gridDim.z} * gridDim.y * (blockDim.x >> tiles.lanes_log2),
+                       first_row = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) *
+                                       (blockDim.x >> tiles.lanes_log2) +
+                                   (threadIdx.x >> tiles.lanes_log2);
+    for (std::int64_t left = std::int64_t{blockIdx.x} * (lanes * kBatch); left < tiles.dim;
+         left += std::int64_t{gridDim.x} * (lanes * kBatch)) {
+        const std::int64_t column = left + (threadIdx.x & static_cast<unsigned>(lanes - 1));
+        Place inner[kBatch];
+        std::int64_t number[kBatch];
 #pragma unroll
-        for (int b = 0; b < 4; ++b) {
-            if (column + b * step >= tiles.dim) continue;
-            Place at = place;
-            p.inner.each(column + b * step,
-                         [&](int axis, std::int64_t index) { at.step(p.axis[axis], index); });
-            at.x += at.part * p.shuffle / p.all * p.channel;
-            if constexpr (std::is_void_v<Word>) {
-                float value = kit::load_as(p.x_dtype, p.x, at.x);
-                if (p.residual != nullptr) value += kit::load_as(p.residual_dtype, p.residual, at.residual);
-                kit::store_as(p.out_dtype, p.out, at.out, value);
-            } else {
-                kit::store(static_cast<Word*>(p.out) + at.out,
-                           kit::load(static_cast<const Word*>(p.x) + at.x));
+        for (int b = 0; b < kBatch; ++b) number[b] = min(column + b * lanes, tiles.dim - 1);
+        for (int axis = 0; axis < p.inner.axes; ++axis) {
+#pragma unroll
+            for (int b = 0; b < kBatch; ++b) inner[b].step(p.axis[axis], p.inner.take(axis, number[b]));
+        }
+        for (std::int64_t row = first_row; row < tiles.rows; row += row_step) {
+            Place outer, at[kBatch];
+            p.rows.each(
+                row, [&](int axis, std::int64_t index) { outer.step(p.axis[p.inner.axes + axis], index); });
+            std::conditional_t<std::is_void_v<Word>, float, Word> values[kBatch];
+#pragma unroll
+            for (int b = 0; b < kBatch; ++b) {
+                at[b] = outer.with(inner[b], p);
+                if constexpr (std::is_void_v<Word>) {
+                    values[b] = kit::load_as(p.x_dtype, p.x, at[b].x);
+                    if (p.residual != nullptr)
+                        values[b] += kit::load_as(p.residual_dtype, p.residual, at[b].residual);
+                } else {
+                    values[b] = kit::load(static_cast<const Word*>(p.x) + at[b].x);
+                }
+            }
+#pragma unroll
+            for (int b = 0; b < kBatch; ++b) {
+                if (column + b * lanes >= tiles.dim) continue;
+                if constexpr (std::is_void_v<Word>) {
+                    kit::store_as(p.out_dtype, p.out, at[b].out, values[b]);
+                } else {
+                    kit::store(static_cast<Word*>(p.out) + at[b].out, values[b]);
+                }
             }
         }
-    });
+    }
 }
 
 }  // namespace

@@ -7,11 +7,14 @@
 namespace weft::inline WEFT_TARGET {
 namespace {
 
-// out's axes by their strides, the smallest first.
-void order_axes(const Tensor& out, int (&order)[kMaxRank]) {
-    for (int i = 0; i < out.rank; ++i) order[i] = out.rank - 1 - i;
-    const auto key = [&](int axis) { return out.shape[axis] > 1 ? out.stride[axis] : INT64_MAX; };
-    std::stable_sort(order, order + out.rank, [&](int a, int b) { return key(a) < key(b); });
+// out's axes of more than one element by their strides, the smallest first; how many there are.
+int order_axes(const Tensor& out, int (&order)[kMaxRank]) {
+    int axes = 0;
+    for (int axis = out.rank - 1; axis >= 0; --axis) {
+        if (out.shape[axis] != 1) order[axes++] = axis;
+    }
+    std::stable_sort(order, order + axes, [&](int a, int b) { return out.stride[a] < out.stride[b]; });
+    return axes;
 }
 
 UpAxis up_axis(const Upsample& op, int axis) {
@@ -52,12 +55,12 @@ UpParams params(const Upsample& op) {
                .rows = {},
                .axis = {},
                .channel = op.x.stride[op.x.rank - 1],
-               .shuffle = static_cast<unsigned>(op.shuffle),
-               .all = static_cast<unsigned>(op.time_scale * op.height_scale * op.width_scale)};
+               .shuffled = op.shuffle > 1,
+               .apiece = kit::Divisor::of(op.time_scale * op.height_scale * op.width_scale / op.shuffle)};
     int order[kMaxRank];
-    order_axes(op.out, order);
+    const int axes = order_axes(op.out, order);
     const std::int64_t least = moves_vectors(op) ? 1 : kRowLeast;
-    for (int i = 0; i < op.out.rank; ++i) {
+    for (int i = 0; i < axes; ++i) {
         p.axis[i] = up_axis(op, order[i]);
         const bool inside = i == 0 || (p.rows.axes == 0 && p.inner.count() < least);
         (inside ? p.inner : p.rows).add(op.out.shape[order[i]]);
@@ -67,8 +70,10 @@ UpParams params(const Upsample& op) {
 
 kit::RowTiles tiles(const Upsample& op, const DeviceInfo& device) {
     const UpParams p = params(op);
-    const bool vectors = moves_vectors(op);
-    return kit::tile_rows(p.rows.count(), p.inner.count(), vectors ? kWidth : 1, vectors ? 1 : 4, device);
+    const std::int64_t rows = p.rows.count(), inner = p.inner.count();
+    if (moves_vectors(op)) return kit::tile_rows(rows, inner, kWidth, 1, device);
+    constexpr std::int64_t kBlocks = 5;  // of a multiprocessor: each comes to many rows of a large tensor
+    return kit::tile_rows(rows, inner, 1, kBatch, device, kBlocks * device.sms, 32);
 }
 
 const char* decline(const Upsample& op, const DeviceInfo&) {
@@ -94,10 +99,10 @@ CopiesParams copies(const Upsample& op) {
     CopiesParams p{.up = params(op), .time = {}, .height = {}, .width = {}};
     p.up.rows = {};
     int order[kMaxRank];
-    order_axes(op.out, order);
+    const int axes = order_axes(op.out, order);
     const std::int64_t scale[] = {op.time_scale, op.height_scale, op.width_scale};
     Repeat* const repeat[] = {&p.time, &p.height, &p.width};
-    for (int i = 0; i < op.out.rank; ++i) {
+    for (int i = 0; i < axes; ++i) {
         UpAxis& axis = p.up.axis[i];
         const int place = order[i] - (op.out.rank - 4);
         if (i > 0) p.up.rows.add(op.x.shape[order[i]]);

@@ -28,14 +28,17 @@ struct AxisWalk {
         return n;
     }
 
+    // The index of an axis, where n is a number over it and those behind it; n becomes one over those alone.
+    __device__ __forceinline__ std::int64_t take(int axis, std::int64_t& n) const {
+        const std::int64_t rest = wide ? n / size[axis] : divisor[axis].quotient(static_cast<unsigned>(n));
+        const std::int64_t index = n - rest * size[axis];
+        n = rest;
+        return index;
+    }
     // Calls use(axis, index) for each axis.
     template <class Use>
     __device__ __forceinline__ void each(std::int64_t n, Use use) const {
-        for (int i = 0; i < axes; ++i) {
-            const std::int64_t rest = wide ? n / size[i] : divisor[i].quotient(static_cast<unsigned>(n));
-            use(i, n - rest * size[i]);
-            n = rest;
-        }
+        for (int i = 0; i < axes; ++i) use(i, take(i, n));
     }
 };
 

@@ -30,7 +30,6 @@ class MapOperands {
           shift_(find(part, map.shift)),
           has_scale_(map.scale.data != nullptr),
           has_shift_(map.shift.data != nullptr),
-          tanh_(map.tanh),
           offset_(map.offset) {}
 
     // Of slot `index`: all are asked for before the first is needed. What is absent stays unknown.
@@ -43,15 +42,11 @@ class MapOperands {
         if (has_scale_) prefetch_l2(scale_ + index);
         if (has_shift_) prefetch_l2(shift_ + index);
     }
-    // y · (scale + offset) + shift, of the scale or its tanh.
+    // y · (scale + offset) + shift.
     __device__ __forceinline__ void apply(const MapVector<W, N>& vector, float (&y)[N]) const {
         float of[N];
         if (has_scale_) {
             to_floats(as_vector<W, N>(vector.scale), of);
-            if (tanh_) {
-#pragma unroll
-                for (float& scale : of) scale = tanhf(scale);
-            }
 #pragma unroll
             for (int i = 0; i < N; ++i) y[i] *= of[i] + offset_;
         }
@@ -69,7 +64,7 @@ class MapOperands {
     }
 
     const W *scale_, *shift_;
-    const bool has_scale_, has_shift_, tanh_;
+    const bool has_scale_, has_shift_;
     const float offset_;
 };
 

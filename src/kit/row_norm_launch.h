@@ -70,8 +70,9 @@ template <class Op>
 bool has_modulated_kernel(const Op& op, const RowKernels& kernels, const RowProblem& problem, RowsBy by,
                           bool wide) {
     const DType dtype = norm_dtype(op);
+    const bool tanh = op.mod_tanh && (op.mod_scale || op.mod_scale2);
     return kernels.modulated && bits(dtype) == 16 && problem.whole() && by != RowsBy::place &&
-           problem.rows >> 31 == 0 && !op.group_scale && !op.swizzled_scale &&
+           problem.rows >> 31 == 0 && !tanh && !op.group_scale && !op.swizzled_scale &&
            rows_of(dtype, problem, {&op.x, &op.residual, &op.residual_out, &op.gate, &op.out, &op.out2}) &&
            rows_of(wide ? DType::fp32 : dtype, problem,
                    {&op.weight, &op.bias, &op.mod_scale, &op.mod_shift, &op.mod_scale2, &op.mod_shift2});
