@@ -8,7 +8,8 @@ namespace weft::inline WEFT_TARGET {
 namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
-inline constexpr int kApart = 8;  // elements of a thread that has no vector
+inline constexpr int kApart = 4;  // elements of a thread that has no vector
+inline constexpr int kThreads = 256;
 
 // One number a head and token of a batch, of any strides.
 struct Lse {
@@ -43,21 +44,51 @@ struct Shares {
     __device__ __forceinline__ float lse() const { return most + logf(sum); }
 };
 
-// Those of row `row`.
-__device__ __forceinline__ Shares shares_of(const MergeParams& p, std::int64_t row) {
-    std::int64_t a = 0, b = 0;
+// Those of row `row`, whose own log-sum-exp is stored if `store`.
+__device__ __forceinline__ Shares shares_of(const MergeParams& p, std::int64_t row, bool store) {
+    std::int64_t a = 0, b = 0, to = 0;
     p.rows.each(row, [&](int axis, std::int64_t index) {
         a += index * p.lse_a.stride[axis];
         b += index * p.lse_b.stride[axis];
+        to += index * p.lse.stride[axis];
     });
-    return {finite_or_none(p.lse_a.at(a)), finite_or_none(p.lse_b.at(b))};
+    const Shares shares(finite_or_none(p.lse_a.at(a)), finite_or_none(p.lse_b.at(b)));
+    if (store && p.lse.data != nullptr) p.lse.at(to) = shares.lse();
+    return shares;
 }
-// By the thread that has the row's beginning.
-__device__ __forceinline__ void store_lse(const MergeParams& p, std::int64_t row, const Shares& shares) {
-    std::int64_t to = 0;
-    p.rows.each(row, [&](int axis, std::int64_t index) { to += index * p.lse.stride[axis]; });
-    p.lse.at(to) = shares.lse();
-}
+
+// The rows of a block: as many as have threads side by side, and again, `steps` times.
+struct BlockRows {
+    struct Table {
+        float2 at[kThreads];
+    };
+    const float2* shares;  // of each row, a's and b's
+    std::int64_t first;
+    int together, own;  // rows side by side; which of them the thread has a part of
+
+    // Each row's shares are worked out by one thread.
+    __device__ __forceinline__ BlockRows(const MergeParams& p, const kit::RowTiles& tiles, int steps) {
+        float2(&table)[kThreads] = kit::block_shared<Table>().at;
+        together = static_cast<int>(blockDim.x) >> tiles.lanes_log2;
+        own = static_cast<int>(threadIdx.x) >> tiles.lanes_log2;
+        first = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * together * steps;
+        const auto thread = static_cast<int>(threadIdx.x);
+        if (thread < together * steps && first + thread < tiles.rows) {
+            const Shares of = shares_of(p, first + thread, blockIdx.x == 0);
+            table[thread] = {of.a, of.b};
+        }
+        __syncthreads();
+        shares = table;
+    }
+    // use(row, its shares) for the thread's.
+    template <class Use>
+    __device__ __forceinline__ void each(std::int64_t rows, int steps, Use use) const {
+        for (int step = 0; step < steps; ++step) {
+            const int at = step * together + own;
+            if (first + at < rows) use(first + at, shares[at]);
+        }
+    }
+};
 
 template <class T, class Stored, int N>
 __device__ __forceinline__ kit::Vec<T, N> bits_as(const Stored (&stored)[N]) {
@@ -68,49 +99,56 @@ __device__ __forceinline__ kit::Vec<T, N> bits_as(const Stored (&stored)[N]) {
 
 // a becomes the sum of both states' parts.
 template <int N>
-__device__ __forceinline__ void merge(const Shares& shares, float (&a)[N], const float (&b)[N]) {
+__device__ __forceinline__ void merge(float2 shares, float (&a)[N], const float (&b)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-        const float of_a = shares.a == 0.0f ? 0.0f : shares.a * a[i];
-        const float of_b = shares.b == 0.0f ? 0.0f : shares.b * b[i];
+        const float of_a = shares.x == 0.0f ? 0.0f : shares.x * a[i];
+        const float of_b = shares.y == 0.0f ? 0.0f : shares.y * b[i];
         a[i] = of_a + of_b;
     }
 }
 
 // What     out = (e^lse_a·a + e^lse_b·b) / (e^lse_a + e^lse_b), lse beside it where it is wanted
-// Mapping  a thread owns one vector of 8 elements of a row, which is a token's head (kit/elementwise.cuh), and works out
-//          the row's shares for itself; the first one stores lse
-// Traffic  a, b and out once: bound by memory; the log-sum-exps come from L1 for all but the first thread of a row
+// Mapping  a thread owns one vector of 8 elements of some rows, each a token's head; a block has up to 256 rows, of which one
+//          thread each works out the shares and stores lse
+// Traffic  a, b and out once: bound by memory; the log-sum-exps once a row
 // Needs    out may be a's or b's memory; a and b are of the dtype T, and all vectors are whole
 template <class T>
-__global__ void __launch_bounds__(256)
-    merge_attention_states(const __grid_constant__ MergeParams p, kit::RowTiles tiles) {
-    kit::for_each_vector<kWidth, T>(tiles, [&](const auto& at) {
+__global__ void __launch_bounds__(kThreads)
+    merge_attention_states(const __grid_constant__ MergeParams p, kit::RowTiles tiles, int steps) {
+    kit::dependency_wait();
+    kit::dependents_launch();
+    const BlockRows block(p, tiles, steps);
+    const unsigned lanes = 1u << tiles.lanes_log2, vector = blockIdx.x * lanes + (threadIdx.x & (lanes - 1));
+    if (vector >= tiles.vectors) return;
+    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares) {
+        const kit::WholeVector at{static_cast<unsigned>(row), vector};
         kit::Fetched<T, kWidth> stored_a, stored_b;
         stored_a.load(p.a, at);
         stored_b.load(p.b, at);
-        const Shares shares = shares_of(p, at.row);
         float a[kWidth], b[kWidth];
         stored_a.widen(p.a, a);
         stored_b.widen(p.b, b);
         merge(shares, a, b);
         kit::store_row<kit::Wide>(p.out, at, a);
-        if (p.lse.data != nullptr && kit::begins_row(at)) store_lse(p, at.row, shares);
     });
 }
 
 // What     the same of rows that begin at no vector or end within one
-// Mapping  a thread owns 8 elements of a row, as far apart as threads share it: neighbours move neighbouring elements
+// Mapping  a thread owns 4 elements of a row, as far apart as threads share it: neighbours move neighbouring elements
 // Traffic  the same
 // Needs    out may be a's or b's memory; elements of a and b have the size of Stored
 template <class Stored>
-__global__ void __launch_bounds__(256)
-    merge_attention_states_apart(const __grid_constant__ MergeParams p, kit::RowTiles tiles) {
+__global__ void __launch_bounds__(kThreads)
+    merge_attention_states_apart(const __grid_constant__ MergeParams p, kit::RowTiles tiles, int steps) {
     kit::dependency_wait();
     kit::dependents_launch();
-    kit::for_each_tile<1, kApart>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
-        const int lanes = 1 << tiles.lanes_log2;
-        const auto left = static_cast<int>(min(tiles.dim - column, std::int64_t{1} << 30));
+    const BlockRows block(p, tiles, steps);
+    const int lanes = 1 << tiles.lanes_log2;
+    const std::int64_t column =
+        std::int64_t{blockIdx.x} * (lanes * kApart) + (threadIdx.x & static_cast<unsigned>(lanes - 1));
+    const auto left = static_cast<int>(min(tiles.dim - column, std::int64_t{1} << 30));
+    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares) {
         const auto fetch = [&](const kit::VectorRows& from, Stored(&to)[kApart]) {
             const Stored* first = static_cast<const Stored*>(from.data) + row * from.stride + column;
 #pragma unroll
@@ -122,7 +160,6 @@ __global__ void __launch_bounds__(256)
         Stored stored_a[kApart], stored_b[kApart];
         fetch(p.a, stored_a);
         fetch(p.b, stored_b);
-        const Shares shares = shares_of(p, row);
         float a[kApart], b[kApart];
         kit::with_wide_type(p.a.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
@@ -140,7 +177,6 @@ __global__ void __launch_bounds__(256)
                 if (i * lanes < left) to[i * lanes] = kit::from_float<T>(a[i]);
             }
         });
-        if (p.lse.data != nullptr && column == 0) store_lse(p, row, shares);
     });
 }
 

@@ -10,8 +10,24 @@ namespace {
 struct Plan {
     kit::VectorRows a, b, out;
     kit::RowTiles tiles;
-    bool vectors;  // all are whole
+    bool vectors;   // all are whole
+    int steps = 1;  // of a block, each over as many rows as it has threads for
+
+    kit::LaunchShape shape() const {
+        kit::LaunchShape shape = tiles.shape();
+        shape.grid.y = static_cast<unsigned>(kit::divide_up(tiles.row_blocks, steps));
+        return shape;
+    }
 };
+
+// A thread for each part of the row, and blocks that work out the shares of several rows at once where rows are many.
+int steps_of(const kit::RowTiles& tiles, const DeviceInfo& device) {
+    constexpr std::int64_t kBlocks = 16;  // of a multiprocessor at least
+    const std::int64_t blocks = std::int64_t{tiles.row_blocks} * tiles.layers * tiles.column_blocks;
+    int steps = 1;
+    while (steps < 1 << tiles.lanes_log2 && blocks >= kBlocks * device.sms * 2 * steps) steps *= 2;
+    return steps;
+}
 
 Plan plan_of(const MergeAttentionStates& op, const DeviceInfo& device) {
     Plan plan{.a = kit::input_rows(op.a, kWidth, device),
@@ -21,6 +37,7 @@ Plan plan_of(const MergeAttentionStates& op, const DeviceInfo& device) {
               .vectors = false};
     plan.vectors = kit::whole_vectors(plan.tiles, kWidth, {plan.a, plan.b, plan.out});
     if (!plan.vectors) plan.tiles = kit::tile_rows(plan.tiles.rows, plan.tiles.dim, 1, kApart, device);
+    plan.steps = steps_of(plan.tiles, device);
     return plan;
 }
 
@@ -39,7 +56,7 @@ void launch(const MergeAttentionStates& op, Context& context) {
                   .rows = {}};
     for (const int axis : {2, 1, 0}) p.rows.add(op.out.dim(axis));
     const auto go = [&](const char* name, auto kernel) {
-        kit::launch(name, kernel, plan.tiles.shape(), context.stream(), p, plan.tiles);
+        kit::launch(name, kernel, plan.shape(), context.stream(), p, plan.tiles, plan.steps);
     };
     if (plan.vectors) {
         return kit::with_wide_type(op.a.dtype, [&](auto* type) {
@@ -56,7 +73,8 @@ const RegisterImplementations<MergeAttentionStates> kKernels{
     {{"vectors", +[](const MergeAttentionStates&, const DeviceInfo&) -> const char* { return nullptr; },
       +[](const MergeAttentionStates& op, const DeviceInfo& device) {
           const Plan plan = plan_of(op, device);
-          return plan.tiles.describe() + (plan.vectors ? "" : ", by elements");
+          return plan.tiles.describe() + " steps=" + std::to_string(plan.steps) +
+                 (plan.vectors ? "" : ", by elements");
       },
       launch}}};
 

@@ -21,12 +21,13 @@ struct UpParams {
     const void *x, *residual;  // residual may be null
     void* out;
     DType x_dtype, residual_dtype, out_dtype;
-    kit::AxisWalk inner;    // out's innermost axes, along which a row lies: of vectors, the first one alone
-    kit::AxisWalk rows;     // the others
-    UpAxis axis[kMaxRank];  // the innermost first
-    std::int64_t channel;   // x's stride of channels
-    bool shuffled;          // x has several channels for one of out
-    kit::Divisor apiece;    // elements of out that each of them becomes
+    kit::AxisWalk inner;  // out's innermost axes, along which a row lies: of vectors, the first one alone
+    kit::AxisWalk rows;   // the others
+    UpAxis axis[kit::AxisWalk::kMost];   // of inner
+    UpAxis outer[kit::AxisWalk::kMost];  // of rows
+    std::int64_t channel;                // x's stride of channels
+    bool shuffled;                       // x has several channels for one of out
+    kit::Divisor apiece;                 // elements of out that each of them becomes
 };
 
 // Where an element of out comes from, found axis by axis.
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(256)
     kit::dependents_launch();
     kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
         Place at;
-        p.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.axis[axis + 1], index); });
+        p.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.outer[axis], index); });
         auto vector = kit::load_aligned<kWidth>(static_cast<const T*>(p.x) + at.x + column);
         if (p.residual != nullptr) {
             const auto other =
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(256)
     kit::dependents_launch();
     kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
         Place at;
-        p.up.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.up.axis[axis + 1], index); });
+        p.up.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.up.outer[axis], index); });
         const auto words = kit::load_words<kWidth>(static_cast<const T*>(p.up.x) + at.x + column);
         const auto put = [&](std::int64_t to, std::int64_t from) {
             kit::Vec<T, kWidth> vector = kit::as_vector<T, kWidth>(words);
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(256)
 // Traffic  out (and residual) once in whole lines; x as its strides lie
 // Needs    nothing where Word is void; else elements of its size, of one dtype, and no residual: they are moved as they are
 template <class Word>
-__global__ void __launch_bounds__(256) upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
+__global__ void __launch_bounds__(256, 4) upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
     kit::dependency_wait();
     kit::dependents_launch();
     const int lanes = 1 << tiles.lanes_log2;
@@ -153,14 +154,15 @@ __global__ void __launch_bounds__(256) upsample(const __grid_constant__ UpParams
         std::int64_t number[kBatch];
 #pragma unroll
         for (int b = 0; b < kBatch; ++b) number[b] = min(column + b * lanes, tiles.dim - 1);
-        for (int axis = 0; axis < p.inner.axes; ++axis) {
+#pragma unroll
+        for (int axis = 0; axis < kit::AxisWalk::kMost; ++axis) {
+            if (axis >= p.inner.axes) break;
 #pragma unroll
             for (int b = 0; b < kBatch; ++b) inner[b].step(p.axis[axis], p.inner.take(axis, number[b]));
         }
         for (std::int64_t row = first_row; row < tiles.rows; row += row_step) {
             Place outer, at[kBatch];
-            p.rows.each(
-                row, [&](int axis, std::int64_t index) { outer.step(p.axis[p.inner.axes + axis], index); });
+            p.rows.each(row, [&](int axis, std::int64_t index) { outer.step(p.outer[axis], index); });
             std::conditional_t<std::is_void_v<Word>, float, Word> values[kBatch];
 #pragma unroll
             for (int b = 0; b < kBatch; ++b) {

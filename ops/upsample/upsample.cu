@@ -42,7 +42,7 @@ bool moves_vectors(const Upsample& op) {
 }
 
 // Elements of a row of out that its innermost axes make together, unless all of them make fewer.
-constexpr std::int64_t kRowLeast = 128;
+constexpr std::int64_t kRowLeast = 32;
 
 UpParams params(const Upsample& op) {
     UpParams p{.x = op.x.data,
@@ -54,6 +54,7 @@ UpParams params(const Upsample& op) {
                .inner = {},
                .rows = {},
                .axis = {},
+               .outer = {},
                .channel = op.x.stride[op.x.rank - 1],
                .shuffled = op.shuffle > 1,
                .apiece = kit::Divisor::of(op.time_scale * op.height_scale * op.width_scale / op.shuffle)};
@@ -61,9 +62,10 @@ UpParams params(const Upsample& op) {
     const int axes = order_axes(op.out, order);
     const std::int64_t least = moves_vectors(op) ? 1 : kRowLeast;
     for (int i = 0; i < axes; ++i) {
-        p.axis[i] = up_axis(op, order[i]);
         const bool inside = i == 0 || (p.rows.axes == 0 && p.inner.count() < least);
-        (inside ? p.inner : p.rows).add(op.out.shape[order[i]]);
+        kit::AxisWalk& walk = inside ? p.inner : p.rows;
+        (inside ? p.axis : p.outer)[walk.axes] = up_axis(op, order[i]);
+        walk.add(op.out.shape[order[i]]);
     }
     return p;
 }
@@ -102,12 +104,12 @@ CopiesParams copies(const Upsample& op) {
     const int axes = order_axes(op.out, order);
     const std::int64_t scale[] = {op.time_scale, op.height_scale, op.width_scale};
     Repeat* const repeat[] = {&p.time, &p.height, &p.width};
-    for (int i = 0; i < axes; ++i) {
-        UpAxis& axis = p.up.axis[i];
+    for (int i = 1; i < axes; ++i) {  // the first is that of channels
+        UpAxis& axis = p.up.outer[i - 1];
         const int place = order[i] - (op.out.rank - 4);
-        if (i > 0) p.up.rows.add(op.x.shape[order[i]]);
+        p.up.rows.add(op.x.shape[order[i]]);
         axis.part = 0;
-        if (place < 0 || place == 3) continue;
+        if (place < 0) continue;
         *repeat[place] = {static_cast<unsigned>(scale[place]), axis.out, axis.residual};
         axis.out *= scale[place];
         axis.residual *= scale[place];

@@ -35,10 +35,15 @@ struct AxisWalk {
         n = rest;
         return index;
     }
-    // Calls use(axis, index) for each axis.
+    // Calls use(axis, index) for each axis. One after the other in the code: what a kernel's parameters say of an axis is then
+    // part of an instruction, and not loaded and waited for.
     template <class Use>
     __device__ __forceinline__ void each(std::int64_t n, Use use) const {
-        for (int i = 0; i < axes; ++i) use(i, take(i, n));
+#pragma unroll
+        for (int i = 0; i < kMost; ++i) {
+            if (i >= axes) break;
+            use(i, take(i, n));
+        }
     }
 };
 
