@@ -66,12 +66,15 @@ struct BlockRows {
     std::int64_t first;
     int together, own;  // rows side by side; which of them the thread has a part of
 
-    // Each row's shares are worked out by one thread.
-    __device__ __forceinline__ BlockRows(const MergeParams& p, const kit::RowTiles& tiles, int steps) {
+    // Each row's shares are worked out by one thread, after load(the calling one's first row), if there is one.
+    template <class Load>
+    __device__ __forceinline__ BlockRows(const MergeParams& p, const kit::RowTiles& tiles, int steps,
+                                         Load load) {
         float2(&table)[kThreads] = kit::block_shared<Table>().at;
         together = static_cast<int>(blockDim.x) >> tiles.lanes_log2;
         own = static_cast<int>(threadIdx.x) >> tiles.lanes_log2;
         first = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * together * steps;
+        if (first + own < tiles.rows) load(first + own);
         const auto thread = static_cast<int>(threadIdx.x);
         if (thread < together * steps && first + thread < tiles.rows) {
             const Shares of = shares_of(p, first + thread, blockIdx.x == 0);
@@ -80,12 +83,13 @@ struct BlockRows {
         __syncthreads();
         shares = table;
     }
-    // use(row, its shares) for the thread's.
+    // use(row, its shares, the next one or -1) for the thread's.
     template <class Use>
     __device__ __forceinline__ void each(std::int64_t rows, int steps, Use use) const {
         for (int step = 0; step < steps; ++step) {
             const int at = step * together + own;
-            if (first + at < rows) use(first + at, shares[at]);
+            const std::int64_t row = first + at, next = row + together;
+            if (row < rows) use(row, shares[at], step + 1 < steps && next < rows ? next : -1);
         }
     }
 };
@@ -118,19 +122,24 @@ __global__ void __launch_bounds__(kThreads)
     merge_attention_states(const __grid_constant__ MergeParams p, kit::RowTiles tiles, int steps) {
     kit::dependency_wait();
     kit::dependents_launch();
-    const BlockRows block(p, tiles, steps);
     const unsigned lanes = 1u << tiles.lanes_log2, vector = blockIdx.x * lanes + (threadIdx.x & (lanes - 1));
+    const auto place = [&](std::int64_t row) { return kit::WholeVector{static_cast<unsigned>(row), vector}; };
+    // What comes next is on its way while a row is merged, and the first while shares are worked out.
+    kit::Fetched<T, kWidth> stored_a, stored_b;
+    const auto load = [&](std::int64_t row) {
+        if (vector >= tiles.vectors) return;
+        stored_a.load(p.a, place(row));
+        stored_b.load(p.b, place(row));
+    };
+    const BlockRows block(p, tiles, steps, load);
     if (vector >= tiles.vectors) return;
-    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares) {
-        const kit::WholeVector at{static_cast<unsigned>(row), vector};
-        kit::Fetched<T, kWidth> stored_a, stored_b;
-        stored_a.load(p.a, at);
-        stored_b.load(p.b, at);
+    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares, std::int64_t next) {
         float a[kWidth], b[kWidth];
         stored_a.widen(p.a, a);
         stored_b.widen(p.b, b);
+        if (next >= 0) load(next);
         merge(shares, a, b);
-        kit::store_row<kit::Wide>(p.out, at, a);
+        kit::store_row<kit::Wide>(p.out, place(row), a);
     });
 }
 
@@ -143,23 +152,24 @@ __global__ void __launch_bounds__(kThreads)
     merge_attention_states_apart(const __grid_constant__ MergeParams p, kit::RowTiles tiles, int steps) {
     kit::dependency_wait();
     kit::dependents_launch();
-    const BlockRows block(p, tiles, steps);
     const int lanes = 1 << tiles.lanes_log2;
     const std::int64_t column =
         std::int64_t{blockIdx.x} * (lanes * kApart) + (threadIdx.x & static_cast<unsigned>(lanes - 1));
     const auto left = static_cast<int>(min(tiles.dim - column, std::int64_t{1} << 30));
-    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares) {
+    Stored stored_a[kApart] = {}, stored_b[kApart] = {};
+    const auto load = [&](std::int64_t row) {
         const auto fetch = [&](const kit::VectorRows& from, Stored(&to)[kApart]) {
             const Stored* first = static_cast<const Stored*>(from.data) + row * from.stride + column;
 #pragma unroll
             for (int i = 0; i < kApart; ++i) {
-                to[i] = Stored{};
                 if (i * lanes < left) to[i] = kit::load(first + i * lanes);
             }
         };
-        Stored stored_a[kApart], stored_b[kApart];
         fetch(p.a, stored_a);
         fetch(p.b, stored_b);
+    };
+    const BlockRows block(p, tiles, steps, load);
+    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares, std::int64_t next) {
         float a[kApart], b[kApart];
         kit::with_wide_type(p.a.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
@@ -168,6 +178,7 @@ __global__ void __launch_bounds__(kThreads)
                 kit::to_floats(bits_as<T>(stored_b), b);
             }
         });
+        if (next >= 0) load(next);
         merge(shares, a, b);
         kit::with_wide_type(p.out.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;

@@ -9,6 +9,7 @@ namespace {
 
 inline constexpr int kWidth = 8;  // elements of a vector: 16 bytes of a 16-bit input
 inline constexpr int kBatch = 4;  // elements of a thread that has no vector
+inline constexpr int kThreads = 256;
 
 // One axis of out: its strides, by how much x is smaller, and what the rest of the division by that counts for.
 struct UpAxis {
@@ -32,8 +33,8 @@ struct UpParams {
 
 // Where an element of out comes from, found axis by axis.
 struct Place {
-    std::int64_t out = 0, residual = 0, x = 0;
-    unsigned part = 0;
+    std::int64_t out, residual, x;
+    unsigned part;
 
     __device__ __forceinline__ void step(const UpAxis& axis, std::int64_t index) {
         const auto number = static_cast<unsigned>(index);
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(256)
     kit::dependency_wait();
     kit::dependents_launch();
     kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
-        Place at;
+        Place at{};
         p.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.outer[axis], index); });
         auto vector = kit::load_aligned<kWidth>(static_cast<const T*>(p.x) + at.x + column);
         if (p.residual != nullptr) {
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(256)
     kit::dependency_wait();
     kit::dependents_launch();
     kit::for_each_tile<kWidth, 1>(tiles, [&](std::int64_t row, std::int64_t column, std::int64_t) {
-        Place at;
+        Place at{};
         p.up.rows.each(row, [&](int axis, std::int64_t index) { at.step(p.up.outer[axis], index); });
         const auto words = kit::load_words<kWidth>(static_cast<const T*>(p.up.x) + at.x + column);
         const auto put = [&](std::int64_t to, std::int64_t from) {
@@ -132,25 +133,34 @@ __global__ void __launch_bounds__(256)
     });
 }
 
+// Of the rows that a block comes to next: as many as it has threads, of which each finds one.
+struct RowPlaces {
+    Place at[kThreads];
+};
+
 // What     the same for any strides and dtypes
-// Mapping  a thread owns batches of 4 elements along out's innermost axes, the same of many rows: as many axes as make a row
-//          that is long enough for a warp, so that neighbours store neighbouring elements of an image of three channels
-//          too. Where they lie in a row is found once
+// Mapping  a thread owns 4 elements along out's innermost axes, of many rows, two at a time: as many axes as make a row that
+//          is long enough for a warp, so that neighbours store neighbouring elements of an image of three channels too.
+//          Where they lie in a row it finds once, and where rows lie, one of 256
 // Traffic  out (and residual) once in whole lines; x as its strides lie
 // Needs    nothing where Word is void; else elements of its size, of one dtype, and no residual: they are moved as they are
 template <class Word>
-__global__ void __launch_bounds__(256, 4) upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
+__global__ void __launch_bounds__(kThreads, std::is_void_v<Word> ? 3 : 4)
+    upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
+    constexpr int kRows = 2;
+    Place(&places)[kThreads] = kit::block_shared<RowPlaces>().at;
     kit::dependency_wait();
     kit::dependents_launch();
     const int lanes = 1 << tiles.lanes_log2;
-    const std::int64_t row_step = std::int64_t{gridDim.z} * gridDim.y * (blockDim.x >> tiles.lanes_log2),
-                       first_row = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) *
-                                       (blockDim.x >> tiles.lanes_log2) +
-                                   (threadIdx.x >> tiles.lanes_log2);
+    const auto thread = static_cast<int>(threadIdx.x),
+               tall = static_cast<int>(blockDim.x) >> tiles.lanes_log2;
+    const std::int64_t blocks = std::int64_t{gridDim.z} * gridDim.y, apart = blocks * tall,
+                       together = apart * lanes,
+                       begin = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * tall;
     for (std::int64_t left = std::int64_t{blockIdx.x} * (lanes * kBatch); left < tiles.dim;
          left += std::int64_t{gridDim.x} * (lanes * kBatch)) {
-        const std::int64_t column = left + (threadIdx.x & static_cast<unsigned>(lanes - 1));
-        Place inner[kBatch];
+        const std::int64_t column = left + (thread & (lanes - 1));
+        Place inner[kBatch] = {};
         std::int64_t number[kBatch];
 #pragma unroll
         for (int b = 0; b < kBatch; ++b) number[b] = min(column + b * lanes, tiles.dim - 1);
@@ -160,29 +170,46 @@ __global__ void __launch_bounds__(256, 4) upsample(const __grid_constant__ UpPar
 #pragma unroll
             for (int b = 0; b < kBatch; ++b) inner[b].step(p.axis[axis], p.inner.take(axis, number[b]));
         }
-        for (std::int64_t row = first_row; row < tiles.rows; row += row_step) {
-            Place outer, at[kBatch];
-            p.rows.each(row, [&](int axis, std::int64_t index) { outer.step(p.outer[axis], index); });
-            std::conditional_t<std::is_void_v<Word>, float, Word> values[kBatch];
-#pragma unroll
-            for (int b = 0; b < kBatch; ++b) {
-                at[b] = outer.with(inner[b], p);
-                if constexpr (std::is_void_v<Word>) {
-                    values[b] = kit::load_as(p.x_dtype, p.x, at[b].x);
-                    if (p.residual != nullptr)
-                        values[b] += kit::load_as(p.residual_dtype, p.residual, at[b].residual);
-                } else {
-                    values[b] = kit::load(static_cast<const Word*>(p.x) + at[b].x);
-                }
+        for (std::int64_t top = begin; top < tiles.rows; top += together) {
+            const std::int64_t found = top + thread / tall * apart + thread % tall;
+            __syncthreads();
+            if (found < tiles.rows) {
+                Place outer{};
+                p.rows.each(found, [&](int axis, std::int64_t index) { outer.step(p.outer[axis], index); });
+                places[thread] = outer;
             }
+            __syncthreads();
+            // The thread's row in a step of the block, of which the block has as many as lanes share a row.
+            const int own = thread >> tiles.lanes_log2;
+            const auto ahead = static_cast<int>(min(
+                std::int64_t{lanes}, tiles.rows <= top + own ? 0 : (tiles.rows - top - own - 1) / apart + 1));
+            for (int step = 0; step < ahead; step += kRows) {
+                std::conditional_t<std::is_void_v<Word>, float, Word> values[kRows][kBatch];
+                const auto each = [&](auto use) {
 #pragma unroll
-            for (int b = 0; b < kBatch; ++b) {
-                if (column + b * lanes >= tiles.dim) continue;
-                if constexpr (std::is_void_v<Word>) {
-                    kit::store_as(p.out_dtype, p.out, at[b].out, values[b]);
-                } else {
-                    kit::store(static_cast<Word*>(p.out) + at[b].out, values[b]);
-                }
+                    for (int r = 0; r < kRows; ++r) {
+                        const Place& row = places[min(step + r, ahead - 1) * tall + own];
+#pragma unroll
+                        for (int b = 0; b < kBatch; ++b) use(row.with(inner[b], p), r, b);
+                    }
+                };
+                each([&](const Place& at, int r, int b) {
+                    if constexpr (std::is_void_v<Word>) {
+                        values[r][b] = kit::load_as(p.x_dtype, p.x, at.x);
+                        if (p.residual != nullptr && step + r < ahead)
+                            values[r][b] += kit::load_as(p.residual_dtype, p.residual, at.residual);
+                    } else {
+                        values[r][b] = kit::load(static_cast<const Word*>(p.x) + at.x);
+                    }
+                });
+                each([&](const Place& at, int r, int b) {
+                    if (step + r >= ahead || column + b * lanes >= tiles.dim) return;
+                    if constexpr (std::is_void_v<Word>) {
+                        kit::store_as(p.out_dtype, p.out, at.out, values[r][b]);
+                    } else {
+                        kit::store(static_cast<Word*>(p.out) + at.out, values[r][b]);
+                    }
+                });
             }
         }
     }
