@@ -33,11 +33,10 @@ Cut cut_rows(std::int64_t rows, std::int64_t dim, int width, bool vectors, const
     const std::int64_t units = vectors ? dim / width : dim;
     Cut cut{.rows = rows, .dim = dim, .lanes = 1, .vectors = vectors};
     constexpr std::int64_t kWarpful = 32 * 16, kBlockful = kThreads * 8, kFlight = 4, kFew = 64;
-    // Few rows take blocks as long as these have room side by side. Many have a warp each even where they are long: nothing
-    // is passed between warps then.
-    const bool many = rows * 32 >= std::int64_t{2048} * device.sms;
-    if (units > (many ? 4 * kWarpful : kWarpful) ||
-        (units >= kFew && rows * kThreads <= std::int64_t{512} * device.sms)) {
+    // Many rows have a warp each however long they are: nothing passes between warps then. Few take blocks as long as these
+    // have room side by side.
+    const bool many = rows * 32 >= std::int64_t{512} * device.sms;
+    if ((units > kWarpful && !many) || (units >= kFew && rows * kThreads <= std::int64_t{512} * device.sms)) {
         cut.lanes = kThreads;
         const std::int64_t wanted =
             kit::divide_up(std::int64_t{8} * device.sms, std::max<std::int64_t>(rows, 1));

@@ -133,6 +133,9 @@ __global__ void __launch_bounds__(256)
     });
 }
 
+// Blocks of elements that a multiprocessor has room for: of those that are moved as they are, and of others.
+constexpr int resident_blocks(bool words) { return words ? 4 : 3; }
+
 // Of the rows that a block comes to next: as many as it has threads, of which each finds one.
 struct RowPlaces {
     Place at[kThreads];
@@ -145,7 +148,7 @@ struct RowPlaces {
 // Traffic  out (and residual) once in whole lines; x as its strides lie
 // Needs    nothing where Word is void; else elements of its size, of one dtype, and no residual: they are moved as they are
 template <class Word>
-__global__ void __launch_bounds__(kThreads, std::is_void_v<Word> ? 3 : 4)
+__global__ void __launch_bounds__(kThreads, resident_blocks(!std::is_void_v<Word>))
     upsample(const __grid_constant__ UpParams p, kit::RowTiles tiles) {
     constexpr int kRows = 2;
     Place(&places)[kThreads] = kit::block_shared<RowPlaces>().at;

@@ -70,12 +70,15 @@ UpParams params(const Upsample& op) {
     return p;
 }
 
+// Whether elements are moved as they are.
+bool moves_words(const Upsample& op) { return op.x.dtype == op.out.dtype && !op.residual; }
+
 kit::RowTiles tiles(const Upsample& op, const DeviceInfo& device) {
     const UpParams p = params(op);
     const std::int64_t rows = p.rows.count(), inner = p.inner.count();
     if (moves_vectors(op)) return kit::tile_rows(rows, inner, kWidth, 1, device);
-    constexpr std::int64_t kBlocks = 5;  // of a multiprocessor: each comes to many rows of a large tensor
-    return kit::tile_rows(rows, inner, 1, kBatch, device, kBlocks * device.sms, 32);
+    // As many blocks as run at once: each comes to many rows of a large tensor.
+    return kit::tile_rows(rows, inner, 1, kBatch, device, resident_blocks(moves_words(op)) * device.sms, 32);
 }
 
 const char* decline(const Upsample& op, const DeviceInfo&) {
@@ -139,11 +142,10 @@ void launch_vectors(const Upsample& op, Context& context) {
 
 void launch(const Upsample& op, Context& context) {
     const kit::RowTiles t = tiles(op, context.info());
-    const bool same = op.x.dtype == op.out.dtype && !op.residual;
     const auto launch_as = [&](auto kernel) {
         kit::launch("upsample", kernel, t.shape(), context.stream(), params(op), t);
     };
-    if (!same) return launch_as(&upsample<void>);
+    if (!moves_words(op)) return launch_as(&upsample<void>);
     launch_as(bits(op.x.dtype) == 16 ? &upsample<unsigned short> : &upsample<unsigned>);
 }
 
