@@ -62,34 +62,34 @@ struct BlockRows {
     struct Table {
         float2 at[kThreads];
     };
-    const float2* shares;  // of each row, a's and b's
-    std::int64_t first;
-    int together, own;  // rows side by side; which of them the thread has a part of
+    std::int64_t first, rows;  // the thread's first; all
+    int together, own;         // rows side by side; which of them the thread has a part of
 
-    // Each row's shares are worked out by one thread, after load(the calling one's first row), if there is one.
-    template <class Load>
-    __device__ __forceinline__ BlockRows(const MergeParams& p, const kit::RowTiles& tiles, int steps,
-                                         Load load) {
-        float2(&table)[kThreads] = kit::block_shared<Table>().at;
-        together = static_cast<int>(blockDim.x) >> tiles.lanes_log2;
-        own = static_cast<int>(threadIdx.x) >> tiles.lanes_log2;
-        first = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * together * steps;
-        if (first + own < tiles.rows) load(first + own);
+    __device__ __forceinline__ BlockRows(const kit::RowTiles& tiles, int steps)
+        : rows(tiles.rows),
+          together(static_cast<int>(blockDim.x) >> tiles.lanes_log2),
+          own(static_cast<int>(threadIdx.x) >> tiles.lanes_log2) {
+        first = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * together * steps + own;
+    }
+
+    // load(row) and then use(row, its shares) for each of the thread's rows; behind the last row it loads that once more, and
+    // uses none. Shares are worked out by one thread a row, while all wait for their first.
+    template <class Load, class Use>
+    __device__ __forceinline__ void each(const MergeParams& p, int steps, Load load, Use use) const {
+        float2(&shares)[kThreads] = kit::block_shared<Table>().at;
+        load(min(first, rows - 1));
         const auto thread = static_cast<int>(threadIdx.x);
-        if (thread < together * steps && first + thread < tiles.rows) {
-            const Shares of = shares_of(p, first + thread, blockIdx.x == 0);
-            table[thread] = {of.a, of.b};
+        const std::int64_t found = first - own + thread;
+        if (thread < together * steps && found < rows) {
+            const Shares of = shares_of(p, found, blockIdx.x == 0);
+            shares[thread] = {of.a, of.b};
         }
         __syncthreads();
-        shares = table;
-    }
-    // use(row, its shares, the next one or -1) for the thread's.
-    template <class Use>
-    __device__ __forceinline__ void each(std::int64_t rows, int steps, Use use) const {
-        for (int step = 0; step < steps; ++step) {
-            const int at = step * together + own;
-            const std::int64_t row = first + at, next = row + together;
-            if (row < rows) use(row, shares[at], step + 1 < steps && next < rows ? next : -1);
+        for (int step = 0;;) {
+            const std::int64_t row = first + step * together;
+            if (row < rows) use(row, shares[step * together + own]);
+            if (++step == steps) return;
+            load(min(row + together, rows - 1));
         }
     }
 };
@@ -123,23 +123,19 @@ __global__ void __launch_bounds__(kThreads)
     kit::dependency_wait();
     kit::dependents_launch();
     const unsigned lanes = 1u << tiles.lanes_log2, vector = blockIdx.x * lanes + (threadIdx.x & (lanes - 1));
-    const auto place = [&](std::int64_t row) { return kit::WholeVector{static_cast<unsigned>(row), vector}; };
-    // What comes next is on its way while a row is merged, and the first while shares are worked out.
     kit::Fetched<T, kWidth> stored_a, stored_b;
     const auto load = [&](std::int64_t row) {
-        if (vector >= tiles.vectors) return;
-        stored_a.load(p.a, place(row));
-        stored_b.load(p.b, place(row));
+        const kit::WholeVector at{static_cast<unsigned>(row), min(vector, tiles.vectors - 1)};
+        stored_a.load(p.a, at);
+        stored_b.load(p.b, at);
     };
-    const BlockRows block(p, tiles, steps, load);
-    if (vector >= tiles.vectors) return;
-    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares, std::int64_t next) {
+    BlockRows(tiles, steps).each(p, steps, load, [&](std::int64_t row, float2 shares) {
+        if (vector >= tiles.vectors) return;
         float a[kWidth], b[kWidth];
         stored_a.widen(p.a, a);
         stored_b.widen(p.b, b);
-        if (next >= 0) load(next);
         merge(shares, a, b);
-        kit::store_row<kit::Wide>(p.out, place(row), a);
+        kit::store_row<kit::Wide>(p.out, kit::WholeVector{static_cast<unsigned>(row), vector}, a);
     });
 }
 
@@ -156,20 +152,17 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t column =
         std::int64_t{blockIdx.x} * (lanes * kApart) + (threadIdx.x & static_cast<unsigned>(lanes - 1));
     const auto left = static_cast<int>(min(tiles.dim - column, std::int64_t{1} << 30));
-    Stored stored_a[kApart] = {}, stored_b[kApart] = {};
+    Stored stored_a[kApart], stored_b[kApart];
     const auto load = [&](std::int64_t row) {
         const auto fetch = [&](const kit::VectorRows& from, Stored(&to)[kApart]) {
             const Stored* first = static_cast<const Stored*>(from.data) + row * from.stride + column;
 #pragma unroll
-            for (int i = 0; i < kApart; ++i) {
-                if (i * lanes < left) to[i] = kit::load(first + i * lanes);
-            }
+            for (int i = 0; i < kApart; ++i) to[i] = kit::load(first + min(i * lanes, left - 1));
         };
         fetch(p.a, stored_a);
         fetch(p.b, stored_b);
     };
-    const BlockRows block(p, tiles, steps, load);
-    block.each(tiles.rows, steps, [&](std::int64_t row, float2 shares, std::int64_t next) {
+    BlockRows(tiles, steps).each(p, steps, load, [&](std::int64_t row, float2 shares) {
         float a[kApart], b[kApart];
         kit::with_wide_type(p.a.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
@@ -178,7 +171,6 @@ __global__ void __launch_bounds__(kThreads)
                 kit::to_floats(bits_as<T>(stored_b), b);
             }
         });
-        if (next >= 0) load(next);
         merge(shares, a, b);
         kit::with_wide_type(p.out.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;

@@ -20,12 +20,13 @@ struct Plan {
     }
 };
 
-// A thread for each part of the row, and blocks that work out the shares of several rows at once where rows are many.
+// A block works out the shares of several rows at once where rows are many.
 int steps_of(const kit::RowTiles& tiles, const DeviceInfo& device) {
-    constexpr std::int64_t kBlocks = 16;  // of a multiprocessor at least
+    constexpr std::int64_t kBlocks = 8;  // of a multiprocessor at least
     const std::int64_t blocks = std::int64_t{tiles.row_blocks} * tiles.layers * tiles.column_blocks;
     int steps = 1;
-    while (steps < 1 << tiles.lanes_log2 && blocks >= kBlocks * device.sms * 2 * steps) steps *= 2;
+    while (steps < std::min(4, 1 << tiles.lanes_log2) && blocks >= kBlocks * device.sms * 2 * steps)
+        steps *= 2;
     return steps;
 }
 
@@ -46,6 +47,7 @@ Lse lse_of(const Tensor& t) {
 }
 
 void launch(const MergeAttentionStates& op, Context& context) {
+    if (op.out.numel() == 0) return;
     const Plan plan = plan_of(op, context.info());
     MergeParams p{.a = plan.a,
                   .b = plan.b,
