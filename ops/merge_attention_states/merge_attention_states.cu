@@ -20,13 +20,14 @@ struct Plan {
     }
 };
 
-// A block works out the shares of several rows at once where rows are many.
-int steps_of(const kit::RowTiles& tiles, const DeviceInfo& device) {
+// A block works out the shares of several rows at once where rows are many; of vectors, whose blocks have more rows side by
+// side, for two steps.
+int steps_of(const kit::RowTiles& tiles, bool vectors, const DeviceInfo& device) {
     constexpr std::int64_t kBlocks = 8;  // of a multiprocessor at least
     const std::int64_t blocks = std::int64_t{tiles.row_blocks} * tiles.layers * tiles.column_blocks;
+    const int most = std::min(vectors ? 2 : 8, 1 << tiles.lanes_log2);
     int steps = 1;
-    while (steps < std::min(4, 1 << tiles.lanes_log2) && blocks >= kBlocks * device.sms * 2 * steps)
-        steps *= 2;
+    while (steps < most && blocks >= kBlocks * device.sms * 2 * steps) steps *= 2;
     return steps;
 }
 
@@ -38,7 +39,7 @@ Plan plan_of(const MergeAttentionStates& op, const DeviceInfo& device) {
               .vectors = false};
     plan.vectors = kit::whole_vectors(plan.tiles, kWidth, {plan.a, plan.b, plan.out});
     if (!plan.vectors) plan.tiles = kit::tile_rows(plan.tiles.rows, plan.tiles.dim, 1, kApart, device);
-    plan.steps = steps_of(plan.tiles, device);
+    plan.steps = steps_of(plan.tiles, plan.vectors, device);
     return plan;
 }
 
