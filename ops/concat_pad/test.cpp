@@ -64,7 +64,7 @@ TEST(ConcatPad, PolicyMovesChannelsLastByWholeVectors) {
                     "concat_pad x=bf16[1,96,4,60,104] out=bf16[1,96,4,62,106] top=1 bottom=1 left=1 right=1"),
                 HasSubstr("units of 4 of elements of 2"));
     EXPECT_THAT(
-        configuration("concat_pad x=bf16[1,96,4,60,20] out=bf16[1,96,4,62,22] top=1 bottom=1 left=1 right=1"),
+        configuration("concat_pad x=bf16[1,96,4,60,5] out=bf16[1,96,4,62,7] top=1 bottom=1 left=1 right=1"),
         HasSubstr("words of 2,"));
 }
 

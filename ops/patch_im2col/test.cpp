@@ -78,9 +78,11 @@ TEST(PatchIm2col, PolicyMovesRunsOfNeighboursByVectors) {
     if (test::configuration("patch_im2col image=uint8[1,14,14,3] out=bf16[1,588]").empty())
         GTEST_SKIP() << "no kernels";
     EXPECT_THAT(test::configuration("patch_im2col image=uint8[3,224,224,3] out=bf16[768,588]"),
-                HasSubstr("runs: width=2 threads=128 blocks=882"));
+                HasSubstr("runs: width=2 each=2 threads=128 blocks=882"));
     EXPECT_THAT(test::configuration("patch_im2col image=uint8[1,224,224,3] out=bf16[196,768] patch=16"),
-                HasSubstr("runs: width=8 threads=128 blocks=147"));
+                HasSubstr("runs: width=8 each=1 threads=128 blocks=147"));
+    EXPECT_THAT(test::configuration("patch_im2col image=fp16[5,140,448,128] out=bf16[1600,25088]"),
+                HasSubstr("runs: width=8 each=4"));
     EXPECT_THAT(test::configuration("patch_im2col image=uint8[1,15,15,1] out=bf16[1,225] patch=15"),
                 HasSubstr("vectors: "));
 }

@@ -98,7 +98,9 @@ TEST(Reduce, PolicyCutsFewLongRowsAndPacksShortOnes) {
     EXPECT_EQ(test::configuration("reduce x=bf16[4096,64] out=fp32[4096]"),
               "chunks: lanes=8 chunks=1 blocks=128 vectors");
     EXPECT_EQ(test::configuration("reduce x=bf16[4096,8192] out=fp32[4096]"),
-              "chunks: lanes=256 chunks=1 blocks=4096 vectors");
+              "chunks: lanes=32 chunks=1 blocks=512 vectors");
+    EXPECT_EQ(test::configuration("reduce x=bf16[1024,8192] out=fp32[1024]"),
+              "chunks: lanes=256 chunks=1 blocks=1024 vectors");
     EXPECT_EQ(test::configuration("reduce x=bf16[16777216] out=fp32[1]"),
               "chunks: lanes=256 chunks=1024 blocks=1024 vectors, then their sums");
     EXPECT_THAT(test::configuration("reduce x=bf16[4,999]{1001,1} factor=bf16[4,999] out=fp32[4]"),
