@@ -72,11 +72,14 @@ struct BlockRows {
         first = (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * together * steps + own;
     }
 
-    // load(row) and then use(row, its shares) for each of the thread's rows; behind the last row it loads that once more, and
-    // uses none. Shares are worked out by one thread a row, while all wait for their first.
+    // load(row) and then use(row, its shares) for each of the thread's rows; `present`: it has columns. Shares are worked out
+    // by one thread a row, while all wait for what they asked for first: without a condition, since it would be waited for
+    // at once under one. So threads without a row or columns of their own ask for others', which nobody has stored yet.
     template <class Load, class Use>
-    __device__ __forceinline__ void each(const MergeParams& p, int steps, Load load, Use use) const {
+    __device__ __forceinline__ void each(const MergeParams& p, int steps, bool present, Load load,
+                                         Use use) const {
         float2(&shares)[kThreads] = kit::block_shared<Table>().at;
+        if (first - own >= rows) return;
         load(min(first, rows - 1));
         const auto thread = static_cast<int>(threadIdx.x);
         const std::int64_t found = first - own + thread;
@@ -85,11 +88,12 @@ struct BlockRows {
             shares[thread] = {of.a, of.b};
         }
         __syncthreads();
+        if (!present || first >= rows) return;
         for (int step = 0;;) {
-            const std::int64_t row = first + step * together;
-            if (row < rows) use(row, shares[step * together + own]);
-            if (++step == steps) return;
-            load(min(row + together, rows - 1));
+            const std::int64_t row = first + step * together, next = row + together;
+            use(row, shares[step * together + own]);
+            if (++step == steps || next >= rows) return;
+            load(next);
         }
     }
 };
@@ -129,8 +133,8 @@ __global__ void __launch_bounds__(kThreads)
         stored_a.load(p.a, at);
         stored_b.load(p.b, at);
     };
-    BlockRows(tiles, steps).each(p, steps, load, [&](std::int64_t row, float2 shares) {
-        if (vector >= tiles.vectors) return;
+    const bool present = vector < tiles.vectors;
+    BlockRows(tiles, steps).each(p, steps, present, load, [&](std::int64_t row, float2 shares) {
         float a[kWidth], b[kWidth];
         stored_a.widen(p.a, a);
         stored_b.widen(p.b, b);
@@ -152,17 +156,19 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t column =
         std::int64_t{blockIdx.x} * (lanes * kApart) + (threadIdx.x & static_cast<unsigned>(lanes - 1));
     const auto left = static_cast<int>(min(tiles.dim - column, std::int64_t{1} << 30));
+    // Where the thread loads what it has not: its first element once more, or, if it has none, the row's last.
+    const int rest = min(0, left - 1);
     Stored stored_a[kApart], stored_b[kApart];
     const auto load = [&](std::int64_t row) {
         const auto fetch = [&](const kit::VectorRows& from, Stored(&to)[kApart]) {
             const Stored* first = static_cast<const Stored*>(from.data) + row * from.stride + column;
 #pragma unroll
-            for (int i = 0; i < kApart; ++i) to[i] = kit::load(first + min(i * lanes, left - 1));
+            for (int i = 0; i < kApart; ++i) to[i] = kit::load(first + (i * lanes < left ? i * lanes : rest));
         };
         fetch(p.a, stored_a);
         fetch(p.b, stored_b);
     };
-    BlockRows(tiles, steps).each(p, steps, load, [&](std::int64_t row, float2 shares) {
+    BlockRows(tiles, steps).each(p, steps, left > 0, load, [&](std::int64_t row, float2 shares) {
         float a[kApart], b[kApart];
         kit::with_wide_type(p.a.dtype, [&](auto* type) {
             using T = std::remove_pointer_t<decltype(type)>;
