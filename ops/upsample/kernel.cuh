@@ -196,17 +196,21 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(!std::is_void_v<Word
                         for (int b = 0; b < kBatch; ++b) use(row.with(inner[b], p), r, b);
                     }
                 };
+                // Of an element that is another thread's, x alone may be read: out may be the residual's memory.
+                const auto own_element = [&](int r, int b) {
+                    return step + r < ahead && column + b * lanes < tiles.dim;
+                };
                 each([&](const Place& at, int r, int b) {
                     if constexpr (std::is_void_v<Word>) {
                         values[r][b] = kit::load_as(p.x_dtype, p.x, at.x);
-                        if (p.residual != nullptr && step + r < ahead)
+                        if (p.residual != nullptr && own_element(r, b))
                             values[r][b] += kit::load_as(p.residual_dtype, p.residual, at.residual);
                     } else {
                         values[r][b] = kit::load(static_cast<const Word*>(p.x) + at.x);
                     }
                 });
                 each([&](const Place& at, int r, int b) {
-                    if (step + r >= ahead || column + b * lanes >= tiles.dim) return;
+                    if (!own_element(r, b)) return;
                     if constexpr (std::is_void_v<Word>) {
                         kit::store_as(p.out_dtype, p.out, at.out, values[r][b]);
                     } else {
