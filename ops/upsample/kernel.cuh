@@ -142,9 +142,9 @@ struct RowPlaces {
 };
 
 // What     the same for any strides and dtypes
-// Mapping  a thread owns 4 elements along out's innermost axes, of many rows, two at a time: as many axes as make a row that
-//          is long enough for a warp, so that neighbours store neighbouring elements of an image of three channels too.
-//          Where they lie in a row it finds once, and where rows lie, one of 256
+// Mapping  a thread owns 4 elements of each of many rows, two rows at a time. A row lies along as many of out's innermost
+//          axes as are long enough for a warp together, so that neighbours store neighbouring elements of an image of
+//          three channels too. A thread finds its columns once; rows are found by the block, one by each of its threads
 // Traffic  out (and residual) once in whole lines; x as its strides lie
 // Needs    nothing where Word is void; else elements of its size, of one dtype, and no residual: they are moved as they are
 template <class Word>

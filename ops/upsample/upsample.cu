@@ -73,8 +73,7 @@ UpParams params(const Upsample& op) {
 // Whether elements are moved as they are.
 bool moves_words(const Upsample& op) { return op.x.dtype == op.out.dtype && !op.residual; }
 
-kit::RowTiles tiles(const Upsample& op, const DeviceInfo& device) {
-    const UpParams p = params(op);
+kit::RowTiles tiles(const Upsample& op, const UpParams& p, const DeviceInfo& device) {
     const std::int64_t rows = p.rows.count(), inner = p.inner.count();
     if (moves_vectors(op)) return kit::tile_rows(rows, inner, kWidth, 1, device);
     // As many blocks as run at once: each comes to many rows of a large tensor.
@@ -133,23 +132,27 @@ void launch_vectors(const Upsample& op, Context& context) {
                         context.stream(), copies(op), t);
         });
     }
-    const kit::RowTiles t = tiles(op, context.info());
+    const UpParams p = params(op);
+    const kit::RowTiles t = tiles(op, p, context.info());
     kit::with_wide_type(op.x.dtype, [&](auto* type) {
         kit::launch("upsample_vectors", upsample_vectors<std::remove_pointer_t<decltype(type)>>, t.shape(),
-                    context.stream(), params(op), t);
+                    context.stream(), p, t);
     });
 }
 
 void launch(const Upsample& op, Context& context) {
-    const kit::RowTiles t = tiles(op, context.info());
+    const UpParams p = params(op);
+    const kit::RowTiles t = tiles(op, p, context.info());
     const auto launch_as = [&](auto kernel) {
-        kit::launch("upsample", kernel, t.shape(), context.stream(), params(op), t);
+        kit::launch("upsample", kernel, t.shape(), context.stream(), p, t);
     };
     if (!moves_words(op)) return launch_as(&upsample<void>);
     launch_as(bits(op.x.dtype) == 16 ? &upsample<unsigned short> : &upsample<unsigned>);
 }
 
-std::string config(const Upsample& op, const DeviceInfo& device) { return tiles(op, device).describe(); }
+std::string config(const Upsample& op, const DeviceInfo& device) {
+    return tiles(op, params(op), device).describe();
+}
 std::string config_vectors(const Upsample& op, const DeviceInfo& device) {
     return has_threads(op, device) ? copies_tiles(op, device).describe() + " of x" : config(op, device);
 }
